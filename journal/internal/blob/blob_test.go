@@ -160,7 +160,6 @@ func payloads() map[string][]byte {
 	return m
 }
 
-
 func TestZSTDRoundTrip(t *testing.T) {
 	var e Encoder
 	var d Decoder
