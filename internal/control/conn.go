@@ -1,0 +1,173 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"time"
+)
+
+// errTooLong ends a connection whose message exceeds the limit.
+var errTooLong = errors.New("message too long")
+
+// firstBuffer is the size of a connection's buffer until a longer message
+// comes.
+const firstBuffer = 4 << 10
+
+// conn is one client. Only its own goroutine uses it, but for the deadline.
+type conn struct {
+	server *Server
+	nc     *net.UnixConn
+	uid    uint32
+
+	buf   []byte // read and not yet consumed bytes: buf[start:]
+	start int
+}
+
+// call is one message of a client.
+type call struct {
+	Method     string
+	Parameters map[string]json.RawMessage
+	Oneway     bool
+	More       bool
+}
+
+// reply is one message to a client.
+type reply struct {
+	Error      string `json:"error,omitempty"`
+	Parameters any    `json:"parameters"`
+}
+
+// serve answers calls until the client closes, breaks the protocol or the
+// server ends. What breaks the protocol gets no reply, as with systemd.
+func (c *conn) serve(ctx context.Context) {
+	for {
+		message, err := c.next()
+		if err != nil {
+			return
+		}
+		in, err := parseCall(message)
+		if err != nil {
+			return
+		}
+		out := c.server.answer(ctx, c.uid, in)
+		if in.Oneway {
+			continue
+		}
+		if c.send(out) != nil {
+			return
+		}
+	}
+}
+
+// next returns the bytes before the next NUL, valid until the following call.
+func (c *conn) next() ([]byte, error) {
+	return nextMessage(c.nc, &c.buf, &c.start, c.server.limits.Message)
+}
+
+// nextMessage reads one NUL-terminated message of at most limit bytes from r.
+// buf[start:] holds what was read beyond the previous message.
+func nextMessage(r io.Reader, buf *[]byte, start *int, limit int) ([]byte, error) {
+	scanned := *start
+	for {
+		if i := bytes.IndexByte((*buf)[scanned:], 0); i >= 0 {
+			message := (*buf)[*start : scanned+i]
+			*start = scanned + i + 1
+			return message, nil
+		}
+		scanned = len(*buf)
+		if scanned-*start > limit {
+			return nil, errTooLong
+		}
+		if *start > 0 {
+			// Keep the rest in the old buffer when it is small, in a new one when a
+			// long message had made it big.
+			rest := (*buf)[*start:]
+			if cap(*buf) > 16*firstBuffer && len(rest) < firstBuffer {
+				*buf = append(make([]byte, 0, firstBuffer), rest...)
+			} else {
+				*buf = append((*buf)[:0], rest...)
+			}
+			scanned, *start = len(*buf), 0
+		}
+		if len(*buf) == cap(*buf) {
+			grown := make([]byte, len(*buf), max(firstBuffer, 2*cap(*buf)))
+			copy(grown, *buf)
+			*buf = grown
+		}
+		n, err := r.Read((*buf)[len(*buf):cap(*buf)])
+		*buf = (*buf)[:len(*buf)+n]
+		if n == 0 && err != nil {
+			return nil, err
+		}
+	}
+}
+
+// parseCall reads one call strictly: an unknown or repeated member, or one of
+// the wrong type, is an error.
+func parseCall(message []byte) (call, error) {
+	var in call
+	dec := json.NewDecoder(bytes.NewReader(message))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return call{}, errors.New("not a JSON object")
+	}
+	seen := make(map[string]bool, 4)
+	upgrade := false
+	for dec.More() {
+		tok, err := dec.Token()
+		if err != nil {
+			return call{}, err
+		}
+		name, _ := tok.(string)
+		if seen[name] {
+			return call{}, errors.New("member " + name + " twice")
+		}
+		seen[name] = true
+		var target any
+		switch name {
+		case "method":
+			target = &in.Method
+		case "parameters":
+			target = &in.Parameters
+		case "oneway":
+			target = &in.Oneway
+		case "more":
+			target = &in.More
+		case "upgrade":
+			target = &upgrade
+		default:
+			return call{}, errors.New("unknown member " + name)
+		}
+		if err := dec.Decode(target); err != nil {
+			return call{}, err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return call{}, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return call{}, errors.New("bytes behind the object")
+	}
+	if in.Method == "" || (in.Oneway && in.More) || upgrade {
+		return call{}, errors.New("no method, or members that exclude each other")
+	}
+	return in, nil
+}
+
+func (c *conn) send(out reply) error {
+	message, err := json.Marshal(out)
+	if err != nil {
+		return err
+	}
+	if len(message) > c.server.limits.Message {
+		return errTooLong
+	}
+	if err := c.nc.SetWriteDeadline(time.Now().Add(replyTimeout)); err != nil {
+		return err
+	}
+	_, err = c.nc.Write(append(message, 0))
+	return err
+}

@@ -1,0 +1,208 @@
+// Package control is the command door of the daemon: a varlink server with the
+// interfaces io.systemd.Journal (what journalctl --sync and --rotate speak),
+// org.varlink.service and dev.tidemark.Log, and the client that the verbs use.
+//
+// Every connection has a goroutine of its own and calls the Daemon directly:
+// a slow command delays neither another client's command nor the next command
+// on a connection that is idle. Replies of one connection come in the order of
+// its calls.
+package control
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Daemon is what the door needs of the process behind it. Its methods are
+// called concurrently.
+type Daemon interface {
+	// Synchronize returns nil when everything received before the call is
+	// synced.
+	Synchronize(ctx context.Context) error
+	// Rotate archives the current files and begins new ones.
+	Rotate(ctx context.Context) error
+	// Status describes the daemon at this moment. It waits for nothing.
+	Status() Status
+}
+
+// Limits of a Server. A zero field means its default.
+type Limits struct {
+	// Message bounds one call or reply in bytes. 0: DefaultMessage.
+	Message int
+	// Conns bounds the open connections. 0: DefaultConns.
+	Conns int
+	// ConnsPerUID bounds the open connections of one user. 0: DefaultConnsPerUID.
+	ConnsPerUID int
+}
+
+// Defaults of Limits, those of systemd's varlink server.
+const (
+	DefaultMessage     = 16 << 20
+	DefaultConns       = 4096
+	DefaultConnsPerUID = 128
+)
+
+// replyTimeout is how long a client may leave a reply unread before its
+// connection is closed.
+const replyTimeout = 10 * time.Second
+
+// acceptBackoff is how long accepting rests when the process is out of
+// descriptors, unless one of our own connections ends earlier.
+const acceptBackoff = time.Second
+
+// Server answers commands. Build it with New.
+type Server struct {
+	daemon Daemon
+	info   Info
+	limits Limits
+	owner  uint32 // uid of the daemon, allowed to command it besides root
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{} // guarded by mu
+	perUID map[uint32]int     // guarded by mu; no zero values
+	ending bool               // guarded by mu; no new connections
+
+	freed   chan struct{} // capacity 1: a connection has ended
+	running sync.WaitGroup
+}
+
+// Info is what GetInfo answers.
+type Info struct {
+	Vendor, Product, Version, URL string
+}
+
+// New builds a server in front of d.
+func New(d Daemon, info Info, l Limits) *Server {
+	if l.Message <= 0 {
+		l.Message = DefaultMessage
+	}
+	if l.Conns <= 0 {
+		l.Conns = DefaultConns
+	}
+	if l.ConnsPerUID <= 0 {
+		l.ConnsPerUID = DefaultConnsPerUID
+	}
+	return &Server{
+		daemon: d,
+		info:   info,
+		limits: l,
+		owner:  uint32(os.Geteuid()),
+		conns:  make(map[*conn]struct{}),
+		perUID: make(map[uint32]int),
+		freed:  make(chan struct{}, 1),
+	}
+}
+
+// Serve accepts connections on l until ctx is done. Then it closes l and the
+// idle connections, lets calls in progress finish and returns nil. An error
+// means that l cannot accept any more.
+func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+	stop := context.AfterFunc(ctx, func() {
+		l.Close() //nolint:errcheck // Accept reports it
+		s.endIdle()
+	})
+	defer stop()
+	err := s.acceptAll(ctx, l)
+	s.endIdle()
+	s.running.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) acceptAll(ctx context.Context, l *net.UnixListener) error {
+	for {
+		nc, err := l.AcceptUnix()
+		if err == nil {
+			s.admit(ctx, nc)
+			continue
+		}
+		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+			return err
+		}
+		rest := time.NewTimer(acceptBackoff)
+		select {
+		case <-rest.C:
+		case <-s.freed:
+		case <-ctx.Done():
+		}
+		rest.Stop()
+	}
+}
+
+// admit starts the goroutine of one connection, or closes it when there are
+// too many.
+func (s *Server) admit(ctx context.Context, nc *net.UnixConn) {
+	uid, err := peerUID(nc)
+	if err != nil {
+		nc.Close() //nolint:errcheck // nothing was said on it
+		return
+	}
+	c := &conn{server: s, nc: nc, uid: uid}
+	s.mu.Lock()
+	if s.ending || len(s.conns) >= s.limits.Conns || s.perUID[uid] >= s.limits.ConnsPerUID {
+		s.mu.Unlock()
+		nc.Close() //nolint:errcheck // nothing was said on it
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.perUID[uid]++
+	s.mu.Unlock()
+	// A call that has begun is answered even when the server is ending.
+	callCtx := context.WithoutCancel(ctx)
+	s.running.Go(func() {
+		defer s.forget(c)
+		c.serve(callCtx)
+	})
+}
+
+func (s *Server) forget(c *conn) {
+	c.nc.Close() //nolint:errcheck // the peer may be gone already
+	s.mu.Lock()
+	delete(s.conns, c)
+	if s.perUID[c.uid]--; s.perUID[c.uid] == 0 {
+		delete(s.perUID, c.uid)
+	}
+	s.mu.Unlock()
+	select {
+	case s.freed <- struct{}{}:
+	default:
+	}
+}
+
+// endIdle refuses new connections and ends the wait for the next call on the
+// ones there are.
+func (s *Server) endIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = true
+	for c := range s.conns {
+		c.nc.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // fails only when closed
+	}
+}
+
+// peerUID asks the kernel who has connected.
+func peerUID(nc *net.UnixConn) (uint32, error) {
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *syscall.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if credErr != nil {
+		return 0, credErr
+	}
+	return cred.Uid, nil
+}

@@ -1,0 +1,123 @@
+package control
+
+// interfaceNames lists the interfaces in the order of GetInfo.
+func interfaceNames() []string {
+	return []string{"org.varlink.service", "io.systemd.Journal", "dev.tidemark.Log"}
+}
+
+// describe returns the text of an interface.
+func describe(name string) (text string, ok bool) {
+	switch name {
+	case "org.varlink.service":
+		return serviceIDL, true
+	case "io.systemd.Journal":
+		return journalIDL, true
+	case "dev.tidemark.Log":
+		return logIDL, true
+	default:
+		return "", false
+	}
+}
+
+const serviceIDL = `# What every varlink service answers.
+interface org.varlink.service
+
+# Who answers here
+method GetInfo() -> (
+  vendor: string,
+  product: string,
+  version: string,
+  url: string,
+  interfaces: []string
+)
+
+# The text of one interface
+method GetInterfaceDescription(interface: string) -> (description: string)
+
+error InterfaceNotFound (interface: string)
+
+error MethodNotFound (method: string)
+
+error MethodNotImplemented (method: string)
+
+error InvalidParameter (parameter: string)
+
+error PermissionDenied ()
+`
+
+const journalIDL = `# Commands to the log daemon, as systemd-journald understands them.
+interface io.systemd.Journal
+
+# Everything received before the call is on stable storage when it answers.
+# offline is accepted for newer clients and changes nothing. Root and the
+# daemon's own user only, as all methods of this interface.
+method Synchronize(offline: ?bool) -> ()
+
+# Archives the current files and begins new ones
+method Rotate() -> ()
+
+# There is one place for logs: answered with success, nothing moves
+method FlushToVar() -> ()
+
+# There is one place for logs: answered with success, nothing moves
+method RelinquishVar() -> ()
+
+error NotSupportedByNamespaces ()
+`
+
+const logIDL = `# What tidemark tells about itself.
+interface dev.tidemark.Log
+
+# One file that is being written. Sizes in bytes, times in microseconds since
+# 1970.
+type File (
+  path: string,
+  entries: int,
+  bytes: int,
+  unwritten: int,
+  unsynced: int,
+  fill: int,
+  seqnumID: string,
+  tailSeqnum: int,
+  headRealtime: int,
+  tailRealtime: int,
+  syncs: int,
+  error: ?string
+)
+
+# How often something happened: name is a path into the daemon (native, syslog,
+# stdout, kernel, http, store), reason is what happened
+type Count (name: string, reason: string, n: int)
+
+# Space on the file system of the data directory. usage is what the journal
+# files take, limit what they may take, available what is free for the daemon
+type Space (
+  usage: int,
+  limit: int,
+  available: int,
+  archived: int,
+  full: bool
+)
+
+# The state of the daemon. sync is the sync policy, notify the window of change
+# notifications in microseconds; buffer is the bound of entries accepted and not
+# yet written, buffered what is in it, both in bytes
+method Status() -> (
+  version: string,
+  pid: int,
+  started: int,
+  machineID: string,
+  bootID: string,
+  data: string,
+  run: string,
+  endpoints: []string,
+  sync: string,
+  notify: int,
+  buffer: int,
+  buffered: int,
+  clockSteps: int,
+  files: []File,
+  space: Space,
+  counts: []Count
+)
+`

@@ -1,0 +1,66 @@
+package control
+
+// Status is the answer of dev.tidemark.Log.Status. Sizes are bytes, times µs
+// since 1970.
+type Status struct {
+	Version   string   `json:"version"`
+	PID       int      `json:"pid"`
+	Started   uint64   `json:"started"`
+	MachineID string   `json:"machineID"`
+	BootID    string   `json:"bootID"`
+	Data      string   `json:"data"`
+	Run       string   `json:"run"`
+	Endpoints []string `json:"endpoints"`
+	// Sync is the sync policy in its canonical form, Notify the window of change
+	// notifications in µs.
+	Sync   string `json:"sync"`
+	Notify int64  `json:"notify"`
+	// Buffer bounds the entries accepted and not yet written; Buffered is what is
+	// in it.
+	Buffer   int64 `json:"buffer"`
+	Buffered int64 `json:"buffered"`
+	// ClockSteps counts the steps back of the clock that were bridged by
+	// repeating the last time.
+	ClockSteps uint64  `json:"clockSteps"`
+	Files      []File  `json:"files"`
+	Space      Space   `json:"space"`
+	Counts     []Count `json:"counts"`
+}
+
+// File is one file that is being written.
+type File struct {
+	Path    string `json:"path"`
+	Entries uint64 `json:"entries"`
+	Bytes   uint64 `json:"bytes"`
+	// Unwritten counts the bytes not yet written, Unsynced the entries not yet
+	// synced.
+	Unwritten int64  `json:"unwritten"`
+	Unsynced  uint64 `json:"unsynced"`
+	// Fill is the use of the data hash table in per cent. Above 75 the file is
+	// rotated.
+	Fill         int    `json:"fill"`
+	SeqnumID     string `json:"seqnumID"`
+	TailSeqnum   uint64 `json:"tailSeqnum"`
+	HeadRealtime uint64 `json:"headRealtime"`
+	TailRealtime uint64 `json:"tailRealtime"`
+	Syncs        uint64 `json:"syncs"`
+	// Error is the last failure to write or sync; empty when there is none.
+	Error string `json:"error,omitempty"`
+}
+
+// Space is what the journal files use and what is left.
+type Space struct {
+	Usage     uint64 `json:"usage"`
+	Limit     uint64 `json:"limit"`
+	Available uint64 `json:"available"`
+	Archived  int    `json:"archived"`
+	// Full: the disk is full, senders wait or are refused until there is space.
+	Full bool `json:"full"`
+}
+
+// Count tells how often something happened on a path into the daemon.
+type Count struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+	N      uint64 `json:"n"`
+}
