@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A daemon under measurement: tidemark or journald.
+type daemon struct {
+	name   string
+	cmd    *exec.Cmd
+	data   string // journal files
+	run    string // sockets
+	printf bytes.Buffer
+}
+
+const journaldConf = `[Journal]
+Storage=persistent
+RateLimitIntervalSec=0
+RateLimitBurst=0
+ReadKMsg=no
+Audit=no
+SystemMaxUse=20G
+SystemMaxFileSize=1G
+SystemKeepFree=1M
+ForwardToSyslog=no
+ForwardToWall=no
+`
+
+// startJournald starts a private journald that writes to a fresh directory.
+func startJournald(ctx context.Context, s settings) (*daemon, error) {
+	data, err := os.MkdirTemp(s.dir, "journald-")
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range []string{"/run/systemd/journal", "/run/log/journal", "/run/systemd/journald.conf.d", "/var/log/journal"} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if err := syscall.Mount(data, "/var/log/journal", "", syscall.MS_BIND, ""); err != nil {
+		return nil, fmt.Errorf("bind %s: %w", data, err)
+	}
+	if err := os.WriteFile("/run/systemd/journald.conf.d/00-bench.conf", []byte(journaldConf), 0o644); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile("/run/systemd/journal/flushed", nil, 0o644); err != nil {
+		return nil, err
+	}
+	d := &daemon{name: "journald", data: data, run: "/run/systemd/journal"}
+	d.cmd = exec.Command("/lib/systemd/systemd-journald")
+	return d, d.start(ctx, "io.systemd.journal")
+}
+
+// startTidemark starts tidemark on a fresh directory of the same file system,
+// with sockets on the same /run.
+func startTidemark(ctx context.Context, s settings) (*daemon, error) {
+	data, err := os.MkdirTemp(s.dir, "tidemark-")
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{name: "tidemark", data: data, run: "/run/tidemark"}
+	d.cmd = exec.Command(s.tidemark, "serve", "--data", data, "--run", d.run, "--http", "off")
+	if conf := os.Getenv("BENCH_TIDEMARK_CONF"); conf != "" {
+		d.cmd.Args = append(d.cmd.Args, "--config", conf)
+	}
+	return d, d.start(ctx, "io.systemd.journal")
+}
+
+// start waits for the daemon's control socket to appear.
+func (d *daemon) start(ctx context.Context, socket string) error {
+	d.cmd.Stdout, d.cmd.Stderr = &d.printf, &d.printf
+	if err := d.cmd.Start(); err != nil {
+		return err
+	}
+	deadline := time.Now().Add(15 * time.Second)
+	for time.Now().Before(deadline) && ctx.Err() == nil {
+		if _, err := os.Stat(filepath.Join(d.run, socket)); err == nil {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return errors.Join(fmt.Errorf("%s did not come up: %s", d.name, d.printf.String()), d.stop())
+}
+
+func (d *daemon) stop() error {
+	_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may be gone, and Wait says so
+	err := d.cmd.Wait()
+	if d.name == "journald" {
+		err = errors.Join(syscall.Unmount("/var/log/journal", syscall.MNT_DETACH), ignoreExit(err))
+		_ = os.RemoveAll("/run/systemd/journal") // the next one makes its own
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", d.name, err, d.printf.String())
+	}
+	return os.RemoveAll(d.data)
+}
+
+func ignoreExit(err error) error {
+	var e *exec.ExitError
+	if errors.As(err, &e) {
+		return nil
+	}
+	return err
+}
+
+// cpu is the processor time that the daemon has used, ended threads included.
+func (d *daemon) cpu() time.Duration {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	user, _ := strconv.Atoi(f[11]) // the kernel writes numbers
+	system, _ := strconv.Atoi(f[12])
+	const tick = 10 * time.Millisecond // USER_HZ is 100 everywhere
+	return time.Duration(user+system) * tick
+}
+
+// journalctl runs the real journalctl over the daemon's files.
+func (d *daemon) journalctl(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "journalctl", append([]string{"-q", "--no-pager", "-D", d.data}, args...)...)
+}
+
+// stored counts the entries whose MESSAGE holds mark.
+func (d *daemon) stored(ctx context.Context, mark string) (int, error) {
+	out, err := d.journalctl(ctx, "-o", "cat", "--output-fields=MESSAGE").Output()
+	if err != nil {
+		return 0, fmt.Errorf("journalctl: %w", err)
+	}
+	return strings.Count(string(out), mark), nil
+}
+
+// synchronize asks the daemon over varlink and waits for the answer.
+func (d *daemon) synchronize() (time.Duration, error) {
+	began := time.Now()
+	answer, err := varlink(filepath.Join(d.run, "io.systemd.journal"), `{"method":"io.systemd.Journal.Synchronize"}`)
+	if err == nil && strings.Contains(answer, `"error"`) {
+		err = errors.New(answer)
+	}
+	return time.Since(began), err
+}

@@ -1,0 +1,3 @@
+module github.com/tidemark-log/tidemark/bench
+
+go 1.26
