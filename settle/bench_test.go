@@ -1,0 +1,92 @@
+package settle
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func instantly(upTo uint64) (uint64, error) { return upTo, nil }
+
+// BenchmarkMark is the cost of an append's mark with the window armed.
+func BenchmarkMark(b *testing.B) {
+	s := New(instantly, Options{Policy: Every(time.Hour)})
+	defer func() { _ = s.Close() }()
+	s.Mark(1) // arms
+	b.ReportAllocs()
+	pos := uint64(1)
+	for b.Loop() {
+		pos++
+		s.Mark(pos)
+	}
+}
+
+// BenchmarkMarkAll is the same while effects that take no time run back to back.
+func BenchmarkMarkAll(b *testing.B) {
+	s := New(instantly, Options{Policy: All()})
+	defer func() { _ = s.Close() }()
+	b.ReportAllocs()
+	pos := uint64(0)
+	for b.Loop() {
+		pos++
+		s.Mark(pos)
+	}
+}
+
+// BenchmarkMarkParallel marks from every processor.
+func BenchmarkMarkParallel(b *testing.B) {
+	s := New(instantly, Options{Policy: Every(time.Hour)})
+	defer func() { _ = s.Close() }()
+	var pos atomic.Uint64
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			s.Mark(pos.Add(1))
+		}
+	})
+}
+
+// BenchmarkLoneWait is a mark and a wait by one caller, who runs the effect.
+func BenchmarkLoneWait(b *testing.B) {
+	s := New(instantly, Options{})
+	defer func() { _ = s.Close() }()
+	b.ReportAllocs()
+	pos := uint64(0)
+	for b.Loop() {
+		pos++
+		s.Mark(pos)
+		if err := s.Wait(context.Background(), pos); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkGroupWait is many callers who wait for effects of a set length. It
+// reports how many waits one effect answers.
+func BenchmarkGroupWait(b *testing.B) {
+	for _, callers := range []int{8, 64, 200} {
+		b.Run(fmt.Sprintf("%d callers", callers), func(b *testing.B) {
+			var effects, pos atomic.Uint64
+			s := New(func(upTo uint64) (uint64, error) {
+				effects.Add(1)
+				time.Sleep(250 * time.Microsecond)
+				return upTo, nil
+			}, Options{})
+			defer func() { _ = s.Close() }()
+			b.ReportAllocs()
+			b.SetParallelism(callers)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					p := pos.Add(1)
+					s.Mark(p)
+					if err := s.Wait(context.Background(), p); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/float64(effects.Load()), "waits/effect")
+		})
+	}
+}

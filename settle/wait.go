@@ -1,0 +1,137 @@
+package settle
+
+import "context"
+
+// waiter is somebody who waits for a position.
+type waiter struct {
+	pos    uint64
+	c      chan verdict // capacity 1: one verdict for each time it was listed
+	listed bool         // in Settler.waiters; guarded by Settler.mu
+}
+
+// verdict ends a wait.
+type verdict struct {
+	lead bool  // not ended: the effect is the waiter's to run; busy is set
+	err  error // lead false: what Wait returns
+}
+
+// Wait returns nil as soon as everything up to pos is settled. It is a demand:
+// if pos is marked, an effect begins as soon as the running one has ended; one
+// who is alone runs it himself. If pos is not marked yet, Wait waits for the
+// mark, and then it is settled at once.
+//
+// An error is that of the effect that should have covered pos, the final error
+// of a sticky effect, ErrClosed, or the context's. It says that pos is not known
+// to be settled, not that it never will be. A context that ends while the
+// caller itself runs the effect is not looked at until the effect has ended.
+func (s *Settler) Wait(ctx context.Context, pos uint64) error {
+	if pos <= s.settled.Load() {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if done, err := s.known(pos); done {
+		s.mu.Unlock()
+		return err
+	}
+	if s.phase == open && !s.busy && pos <= s.marked.Load() {
+		s.busy = true
+		return s.lead(pos)
+	}
+	w := s.enlist(pos)
+	if s.phase == open && !s.busy {
+		s.dispatch() // pos may have been marked just now: then w is to lead
+	}
+	s.mu.Unlock()
+
+	select {
+	case v := <-w.c:
+		return s.conclude(w, v)
+	case <-ctx.Done():
+	}
+	return s.leave(w, ctx.Err())
+}
+
+// Settle waits for everything marked when it is called.
+func (s *Settler) Settle(ctx context.Context) error { return s.Wait(ctx, s.marked.Load()) }
+
+// known answers a wait that needs no waiting. Called with mu held.
+func (s *Settler) known(pos uint64) (done bool, err error) {
+	switch {
+	case pos <= s.settled.Load():
+		return true, nil
+	case s.final():
+		return true, s.err
+	case s.phase == closed:
+		return true, s.closedErr()
+	}
+	return false, nil
+}
+
+// lead runs one effect for a caller who waits for pos, which is marked. Called
+// with mu held and busy set for this caller; returns with mu released.
+func (s *Settler) lead(pos uint64) error {
+	defer s.mu.Unlock() // also if the effect ends the goroutine
+	err := s.attempt()
+	if pos <= s.settled.Load() {
+		return nil
+	}
+	return err
+}
+
+// enlist adds a waiter for pos and has a mark at pos call attend. Called with mu
+// held. The caller looks at marked after it: see arm.
+func (s *Settler) enlist(pos uint64) *waiter {
+	w, _ := s.idlers.Get().(*waiter)
+	w.pos, w.listed = pos, true
+	s.waiters = append(s.waiters, w)
+	if pos < s.watch.Load() {
+		s.watch.Store(pos)
+	}
+	return w
+}
+
+// conclude acts on a verdict and gives w back.
+func (s *Settler) conclude(w *waiter, v verdict) error {
+	pos := w.pos
+	s.idlers.Put(w)
+	if !v.lead {
+		return v.err
+	}
+	s.mu.Lock()
+	return s.lead(pos)
+}
+
+// leave ends a wait whose context has ended, unless the verdict was faster.
+func (s *Settler) leave(w *waiter, cause error) error {
+	s.mu.Lock()
+	if w.listed {
+		for i, x := range s.waiters {
+			if x == w {
+				n := len(s.waiters) - 1
+				s.waiters[i] = s.waiters[n]
+				s.waiters[n] = nil
+				s.waiters = s.waiters[:n]
+				break
+			}
+		}
+		w.listed = false
+		s.mu.Unlock()
+		s.idlers.Put(w)
+		return cause
+	}
+	s.mu.Unlock()
+	v := <-w.c // decided already
+	s.idlers.Put(w)
+	if !v.lead {
+		return v.err
+	}
+	// Chosen to run an effect that this caller no longer wants: somebody else's
+	// turn.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release()
+	return cause
+}
