@@ -1,0 +1,323 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/tidemark-log/tidemark/journal/internal/blob"
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
+
+// ReadOptions say how files are read. The zero value suits a process that
+// serves others.
+type ReadOptions struct {
+	// Map reads through mappings of the files instead of pread. It is faster,
+	// but a page that is not in memory stops the whole Go process until it is
+	// there: for command-line tools. A file that shrinks while it is mapped gives
+	// an error, not SIGBUS. Where files cannot be mapped, pread is used.
+	Map bool
+	// Scan evaluates matches by reading every entry instead of looking into the
+	// files' index. It is slower, and sees entries of a live file whose writer
+	// has not yet written their links; with the index those match up to one index
+	// window (250 ms) later.
+	Scan bool
+}
+
+// File is one journal file, open for reading. A live file may be read at any
+// time: the reader sees the entries that the header counted at the last
+// Refresh. A File is not safe for concurrent use.
+type File struct {
+	access
+	name   string
+	closer io.Closer
+	id     fileIdentity // of OpenFile; zero for NewFile
+	hdr    Header
+	dec    *blob.Decoder
+	cache  *dataCache // nil: none
+	tag    uint64     // of this file in cache
+	// scratch is for a payload that is looked at and not kept.
+	scratch []byte
+
+	main     chain
+	n        uint64   // entries in main that exist, as of the last Refresh
+	salvaged *salvage // replaces main when that is broken; else nil
+	torn     error    // what is known to be damaged before anything is read
+	// renumbered counts how often entries got new numbers.
+	renumbered int
+
+	warnings []error // first maxWarnings
+	nWarn    int
+}
+
+// maxWarnings bounds the warnings kept per file; the rest is counted.
+const maxWarnings = 16
+
+// OpenFile opens a journal file for reading by pread. It fails with a
+// *FormatError when the file is no journal, or has features this package does
+// not know. Damage further inside does not fail it: what is intact is
+// delivered, the rest is told by Warnings.
+func OpenFile(path string) (*File, error) { return ReadOptions{}.OpenFile(path) }
+
+// OpenFile is OpenFile with options.
+func (o ReadOptions) OpenFile(path string) (*File, error) {
+	osf, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	f, err := o.fileOf(osf, path)
+	if err != nil {
+		_ = osf.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (o ReadOptions) fileOf(osf *os.File, path string) (*File, error) {
+	st, err := osf.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open journal", Path: path, Err: errors.New("not a regular file")}
+	}
+	size := func() int64 {
+		st, err := osf.Stat()
+		if err != nil {
+			return 0
+		}
+		return st.Size()
+	}
+	f := &File{
+		access: access{r: osf, size: size},
+		name:   path, closer: osf, id: identityOf(st),
+	}
+	if o.Map {
+		if m, err := mapFile(osf, st.Size()); err == nil {
+			f.m = m
+		}
+	}
+	if err := f.open(); err != nil {
+		f.dropMap()
+		return nil, err
+	}
+	return f, nil
+}
+
+// NewFile reads a journal file through r. size returns the current size in
+// bytes; name appears in errors. Closing the File does not close r.
+func NewFile(r io.ReaderAt, size func() int64, name string) (*File, error) {
+	f := &File{access: access{r: r, size: size}, name: name}
+	if err := f.open(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *File) open() error {
+	f.dec = &blob.Decoder{}
+	var err error
+	if f.m != nil {
+		err = guardFault(f, f.refresh)
+	} else {
+		f.useCache(&dataCache{})
+		err = f.refresh()
+	}
+	return err
+}
+
+func (f *File) useCache(c *dataCache) {
+	f.cache, f.tag = nil, 0
+	if f.m == nil && f.size() < 1<<dataCacheTag {
+		f.cache, f.tag = c, c.newTag()
+	}
+}
+
+// Close releases the file. Entries already returned stay valid as long as they
+// would have been.
+func (f *File) Close() error {
+	f.dropMap()
+	f.release()
+	f.cache = nil
+	if f.closer == nil {
+		return nil
+	}
+	c := f.closer
+	f.closer = nil
+	return c.Close()
+}
+
+func (f *File) dropMap() {
+	if f.m != nil {
+		_ = unmapFile(f.m)
+		f.m = nil
+	}
+}
+
+// Name is the path or name the file was opened with.
+func (f *File) Name() string { return f.name }
+
+// Header returns the header as of the last Refresh.
+func (f *File) Header() Header { return f.hdr }
+
+// Entries is the number of entries that can be read as of the last Refresh.
+func (f *File) Entries() uint64 {
+	if f.salvaged != nil {
+		return uint64(len(f.salvaged.index))
+	}
+	return f.n
+}
+
+// Warnings returns what was found damaged so far, at most 16 errors and one
+// that counts the others. All are *FormatError or wrap one.
+func (f *File) Warnings() []error {
+	out := append([]error(nil), f.warnings...)
+	if f.nWarn > len(f.warnings) {
+		out = append(out, fmt.Errorf("%w (and %d problems more)", f.warnings[len(f.warnings)-1], f.nWarn-len(f.warnings)))
+	}
+	return out
+}
+
+func (f *File) warn(err error) {
+	f.nWarn++
+	if len(f.warnings) < maxWarnings {
+		f.warnings = append(f.warnings, err)
+	}
+}
+
+func (f *File) errorf(off uint64, err error, format string, args ...any) error {
+	return formatErrorf(f.name, off, err, format, args...)
+}
+
+// readFailed turns an error of access.at into one of this package.
+func (f *File) readFailed(off uint64, err error) error {
+	if errors.Is(err, errBeyond) {
+		return f.errorf(off, ErrTruncated, "needs more than the %d bytes there are", f.end)
+	}
+	return fmt.Errorf("read %s: %w", f.name, err)
+}
+
+// Refresh reads the header again, so that entries a writer has appended since
+// are seen. It reports whether there may be any.
+func (f *File) Refresh() (grown bool, err error) {
+	old, oldTail := f.n, f.hdr.TailObjectOffset
+	if f.m != nil {
+		err = guardFault(f, f.refresh)
+	} else {
+		err = f.refresh()
+	}
+	if err != nil {
+		return false, err
+	}
+	if f.salvaged != nil && f.hdr.TailObjectOffset != oldTail {
+		before := len(f.salvaged.index)
+		f.salvageMore()
+		return len(f.salvaged.index) > before, nil
+	}
+	return f.n > old, nil
+}
+
+func (f *File) refresh() error {
+	f.forget()
+	var raw [object.HeaderSize254]byte
+	h, err := f.readHeader(raw[:])
+	if err != nil {
+		return err
+	}
+	f.updateSize()
+	if h.HeaderSize+h.ArenaSize > f.end {
+		// A writer that archives the file sets arena_size first and truncates
+		// then; between the two reads here it may have done both.
+		if h, err = f.readHeader(raw[:]); err != nil {
+			return err
+		}
+	}
+	if h.TailObjectOffset < f.hdr.TailObjectOffset && f.cache != nil {
+		f.tag = f.cache.newTag() // cut and written anew: forget the payloads
+	}
+	f.hdr = h
+	f.torn = f.checkHeader()
+	f.setMain()
+	return nil
+}
+
+// updateSize takes over the current size of the file and follows it with the
+// mapping.
+func (f *File) updateSize() {
+	size := max(f.size(), 0)
+	f.end = uint64(size)
+	if f.m == nil || uint64(len(f.m)) == f.end {
+		return
+	}
+	osf, ok := f.r.(*os.File)
+	if !ok {
+		return
+	}
+	m, err := mapFile(osf, size)
+	f.dropMap()
+	if err == nil {
+		f.m = m
+	}
+}
+
+func (f *File) readHeader(raw []byte) (Header, error) {
+	n, err := f.r.ReadAt(raw, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Header{}, fmt.Errorf("read %s: %w", f.name, err)
+	}
+	raw = raw[:n]
+	if k := min(n, len(object.Signature)); string(raw[:k]) != object.Signature[:k] {
+		return Header{}, f.errorf(0, ErrNotJournal, "signature %q", raw[:k])
+	}
+	if n < object.HeaderSizeMin {
+		return Header{}, f.errorf(0, ErrTruncated, "%d bytes, a header has %d", n, object.HeaderSizeMin)
+	}
+	h := decodeHeader(raw)
+	if unknown := h.IncompatibleFlags &^ object.IncompatibleAll; unknown != 0 {
+		return Header{}, f.errorf(object.HdrIncompatible, ErrUnsupported, "incompatible flags %#x", unknown)
+	}
+	return h, nil
+}
+
+// checkHeader says what in the header contradicts itself or the size of the
+// file. Such a file is read by scanning it.
+func (f *File) checkHeader() error {
+	h := &f.hdr
+	switch {
+	case h.HeaderSize < object.HeaderSizeMin || h.HeaderSize%8 != 0 || h.HeaderSize > f.end:
+		return f.errorf(object.HdrHeaderSize, ErrCorrupt, "header size %d", h.HeaderSize)
+	case h.ArenaSize > f.end || h.HeaderSize+h.ArenaSize > f.end:
+		return f.errorf(object.HdrArenaSize, ErrTruncated, "%d bytes of %d", f.end, h.HeaderSize+h.ArenaSize)
+	case h.State > StateArchived:
+		return f.errorf(object.HdrState, ErrCorrupt, "state %d", h.State)
+	case h.EntryArrayOffset == 0 && h.NEntries > 0:
+		return f.errorf(object.HdrEntryArrayOffset, ErrCorrupt, "%d entries without an array", h.NEntries)
+	case h.NEntries == 0 && h.HeadEntrySeqnum > 0 && h.NObjects > 2 && h.State != StateOnline:
+		return f.errorf(object.HdrNEntries, ErrCorrupt, "no entry counted, but a first one of seqnum %d", h.HeadEntrySeqnum)
+	case h.TailObjectOffset >= f.end || h.TailObjectOffset%8 != 0:
+		return f.errorf(object.HdrTailObjectOffset, ErrCorrupt, "last object at %d", h.TailObjectOffset)
+	}
+	return nil
+}
+
+// firstObject is the lowest offset an object can have.
+func (f *File) firstObject() uint64 {
+	if f.hdr.HeaderSize < object.HeaderSizeMin || f.hdr.HeaderSize%8 != 0 || f.hdr.HeaderSize > f.end {
+		return object.HeaderSizeMin
+	}
+	return f.hdr.HeaderSize
+}
+
+func (f *File) setMain() {
+	if f.main.first != f.hdr.EntryArrayOffset {
+		f.main = chain{first: f.hdr.EntryArrayOffset}
+	}
+	// A count that cannot be true would only make a search long: every entry has
+	// a slot of at least 4 bytes.
+	f.n = min(f.hdr.NEntries, f.end/object.ArrayItemSizeCompact)
+	if f.main.first == 0 {
+		f.n = 0
+	}
+}

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package journal
+
+import "io/fs"
+
+const openNonblock = 0
+
+// fileIdentity is not to be had here: every file is its own.
+type fileIdentity struct{ dev, ino uint64 }
+
+func identityOf(fs.FileInfo) fileIdentity { return fileIdentity{} }
