@@ -492,6 +492,20 @@ func TestInvariant11WaitForAPositionNotYetMarked(t *testing.T) {
 	}
 }
 
+func TestInvariant11WaitInAnOpenWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Policy: Every(time.Hour)}, nil)
+		r.Mark(1) // opens the window: later marks need no attention
+		r.at(10 * ms)
+		two := r.wait(t.Context(), 2) // but this one does
+		r.at(20 * ms)
+		r.Mark(2)
+		r.wantAnswer("two", two, answer{20 * ms, nil})
+		r.want(call{20 * ms, 2, nil})
+		r.close(nil)
+	})
+}
+
 func TestInvariant12FailureIsTriedAgain(t *testing.T) {
 	for _, p := range []Policy{All(), Every(50 * ms)} {
 		t.Run(p.String(), func(t *testing.T) {
@@ -820,6 +834,22 @@ func TestInvariant16MarkAfterCloseRunsAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestInvariant16MarkAfterCloseOfAnOpenWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// 2 opens a window while an effect runs that will cover it. Close finds
+		// nothing to do, and still marks have to run what they owe from then on.
+		r := newRig(t, Options{Policy: Every(time.Hour)}, func(r *rig) { r.takes = 10 * ms; r.beyond = 1 })
+		r.Mark(1)
+		r.Urge()
+		r.at(5 * ms)
+		r.Mark(2)
+		r.close(nil)
+		r.want(call{0, 1, nil})
+		r.Mark(3)
+		r.want(call{0, 1, nil}, call{10 * ms, 3, nil})
+	})
 }
 
 func TestInvariant17CancelledWaiterLeaves(t *testing.T) {
