@@ -60,39 +60,65 @@ func (d *duel) fight(a, b func()) {
 // TestMarkAgainstParking lets the last mark of a burst come as the settler finds
 // nothing to do and parks.
 func TestMarkAgainstParking(t *testing.T) {
-	for _, further := range []bool{false, true} {
-		name := map[bool]string{false: "as told", true: "further than told"}[further]
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var s *Settler
-				s = New(func(upTo uint64) (uint64, error) {
-					if further {
-						spin(200)
-						upTo = s.Marked()
-					}
-					return upTo, nil
-				}, Options{Policy: All()})
-				d := newDuel()
-				defer close(d.get)
-				pos := uint64(1)
-				for round := range 10_000 {
-					last := pos + 3
-					d.fight(func() { s.Mark(last) }, func() {
-						s.Mark(last - 2)
-						spin(round % 300)
-						s.Mark(last - 1)
-					})
-					pos = last
-					if s.Settled() != pos {
-						t.Fatalf("round %d: settled %d of %d, and everybody sleeps", round, s.Settled(), pos)
-					}
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
+	synctest.Test(t, func(t *testing.T) {
+		s := New(func(upTo uint64) (uint64, error) { return upTo, nil }, Options{Policy: All()})
+		d := newDuel()
+		defer close(d.get)
+		pos := uint64(0)
+		for round := range 10_000 {
+			pos += 3
+			d.fight(func() { s.Mark(pos) }, func() {
+				s.Mark(pos - 2)
+				spin(round % 300)
+				s.Mark(pos - 1)
 			})
-		})
-	}
+			if s.Settled() != pos {
+				t.Fatalf("round %d: settled %d of %d, and everybody sleeps", round, s.Settled(), pos)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMarkAgainstDisarming lets a mark come as an effect ends that has covered
+// all marks before, also the one which has opened the next window.
+func TestMarkAgainstDisarming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s *Settler
+		var inside, end atomic.Bool
+		s = New(func(upTo uint64) (uint64, error) {
+			if upTo%3 != 1 {
+				return upTo, nil
+			}
+			s.Mark(upTo + 1)
+			inside.Store(true)
+			for !end.Load() {
+				runtime.Gosched()
+			}
+			return upTo + 1, nil
+		}, Options{Policy: All()})
+		for round := range uint64(10_000) {
+			pos := 3*round + 1
+			inside.Store(false)
+			end.Store(false)
+			s.Mark(pos)
+			for !inside.Load() {
+				runtime.Gosched()
+			}
+			end.Store(true)
+			spin(rand.IntN(3000))
+			s.Mark(pos + 2)
+			synctest.Wait()
+			if s.Settled() != pos+2 {
+				t.Fatalf("round %d: settled %d of %d, and everybody sleeps", round, s.Settled(), pos+2)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestWaitAgainstMark lets a wait for a position and the mark of it meet, in a
