@@ -138,6 +138,10 @@ func (c *Cursor) setPart(letter byte, text string) (err error) {
 // parseHex reads the hexadecimal digits text begins with, as scanf's %llx does:
 // what follows them is ignored, and too large a number saturates.
 func parseHex(text string) (uint64, error) {
+	text = strings.TrimLeft(text, " \t\n")
+	if len(text) > 2 && (text[:2] == "0x" || text[:2] == "0X") {
+		text = text[2:]
+	}
 	n := 0
 	for n < len(text) && strings.IndexByte("0123456789abcdefABCDEF", text[n]) >= 0 {
 		n++
