@@ -1,0 +1,185 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// OS is the file system of the machine. Each method is one system call (Rename
+// and SyncDir: the few that they name), tried again when a signal interrupts it.
+type OS struct{}
+
+// osFile is a descriptor of its own, not an os.File: os.File loops over a short
+// write, which would tear what must be one write.
+type osFile struct {
+	fd   int
+	name string
+}
+
+// retry calls f until no signal interrupts it.
+func retry(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// OpenFile opens name with the flags of package os. O_NONBLOCK keeps a fifo in
+// the place of a file from blocking the caller; it has no effect on files.
+func (OS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	var fd int
+	err := retry(func() (err error) {
+		fd, err = unix.Open(name, flag|unix.O_CLOEXEC|unix.O_NONBLOCK, uint32(perm.Perm()))
+		return err
+	})
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return &osFile{fd: fd, name: name}, nil
+}
+
+// Rename is rename(2).
+func (OS) Rename(oldpath, newpath string) error { return os.Rename(oldpath, newpath) }
+
+// Remove is unlink(2), or rmdir(2) for a directory.
+func (OS) Remove(name string) error { return os.Remove(name) }
+
+// MkdirAll makes name and its missing parents.
+func (OS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
+
+// ReadDir lists name, sorted by name.
+func (OS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
+
+// Stat is lstat(2).
+func (OS) Stat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+
+// SyncDir is open(2), fsync(2), close(2) of a directory. File systems that
+// cannot sync a directory (some network and FUSE ones say EINVAL or ENOTSUP)
+// have nothing to promise, and it succeeds.
+func (OS) SyncDir(name string) error {
+	var fd int
+	err := retry(func() (err error) {
+		fd, err = unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return pathError("sync", name, err)
+	}
+	err = retry(func() error { return unix.Fsync(fd) })
+	cerr := unix.Close(fd)
+	if err == nil {
+		err = cerr
+	}
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		err = nil
+	}
+	return pathError("sync", name, err)
+}
+
+// Free is statfs(2).
+func (OS) Free(name string) (avail, total uint64, err error) {
+	var st unix.Statfs_t
+	if err := retry(func() error { return unix.Statfs(name, &st) }); err != nil {
+		return 0, 0, pathError("statfs", name, err)
+	}
+	unit := uint64(st.Frsize)
+	return st.Bavail * unit, st.Blocks * unit, nil
+}
+
+func (f *osFile) Name() string { return f.name }
+
+func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
+	done := 0
+	for done < len(p) {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Pread(f.fd, p[done:], off+int64(done))
+			return err
+		})
+		if err != nil {
+			return done, pathError("read", f.name, err)
+		}
+		if n == 0 {
+			return done, io.EOF
+		}
+		done += n
+	}
+	return done, nil
+}
+
+func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
+	var n int
+	err := retry(func() (err error) {
+		n, err = unix.Pwrite(f.fd, p, off)
+		return err
+	})
+	if err != nil {
+		return 0, pathError("write", f.name, err)
+	}
+	if n < len(p) {
+		return n, pathError("write", f.name, io.ErrShortWrite)
+	}
+	return n, nil
+}
+
+func (f *osFile) Allocate(off, n int64) error {
+	err := retry(func() error { return unix.Fallocate(f.fd, 0, off, n) })
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		size, serr := f.Size()
+		if serr != nil {
+			return serr
+		}
+		if size >= off+n {
+			return nil
+		}
+		return f.Truncate(off + n)
+	}
+	return pathError("allocate", f.name, err)
+}
+
+func (f *osFile) Truncate(size int64) error {
+	return pathError("truncate", f.name, retry(func() error { return unix.Ftruncate(f.fd, size) }))
+}
+
+func (f *osFile) Size() (int64, error) {
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(f.fd, &st) }); err != nil {
+		return 0, pathError("stat", f.name, err)
+	}
+	return st.Size, nil
+}
+
+func (f *osFile) Datasync() error {
+	return pathError("sync", f.name, retry(func() error { return unix.Fdatasync(f.fd) }))
+}
+
+func (f *osFile) Sync() error {
+	return pathError("sync", f.name, retry(func() error { return unix.Fsync(f.fd) }))
+}
+
+func (f *osFile) SetXattr(name string, value []byte) error {
+	return pathError("setxattr", f.name, retry(func() error { return unix.Fsetxattr(f.fd, name, value, 0) }))
+}
+
+// Close is close(2), which is never tried again: Linux has released the
+// descriptor even when it says EINTR.
+func (f *osFile) Close() error {
+	fd := f.fd
+	f.fd = -1
+	if err := unix.Close(fd); err != nil && !errors.Is(err, unix.EINTR) {
+		return pathError("close", f.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
+
+// Close writes what is pending, with all links, syncs it, marks the file
+// OFFLINE and closes it. Appends that wait for room get ErrClosed. When it
+// returns nil everything appended is synced, and OpenWriter can continue the file.
+//
+// With an error the file is closed too, but stays ONLINE: what Wait has not
+// confirmed may be missing, and Repair brings it into order. One attempt is made.
+// A second call returns the same.
+//
+// System calls: pwrite, fdatasync, pwrite of the header, fdatasync, close.
+func (w *Writer) Close() error {
+	if err := w.shut(StateOffline); err != nil {
+		return fmt.Errorf("close journal %s: %w", w.Path(), err)
+	}
+	return nil
+}
+
+// Archive is Close for a file that will not be continued: it also gives back
+// the space that was allocated ahead and marks the file ARCHIVED. When ctx ends
+// before everything is synced it returns ctx's error, and the file is still
+// open.
+//
+// System calls: pwrite, fdatasync, pwrite of the header, ftruncate, fsync, pwrite
+// of the header, fsync, close.
+func (w *Writer) Archive(ctx context.Context) error {
+	err := w.Settle(ctx)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("archive journal %s: %w", w.Path(), err)
+	}
+	if err := w.shut(StateArchived); err != nil {
+		return fmt.Errorf("archive journal %s: %w", w.Path(), err)
+	}
+	return nil
+}
+
+// shut ends the writer, once.
+func (w *Writer) shut(s State) error {
+	w.finish.Do(func() {
+		w.mu.Lock()
+		w.noMore = true
+		room := w.room
+		w.room = nil
+		w.mu.Unlock()
+		if room != nil {
+			close(room)
+		}
+		// In this order: each marks the next.
+		err := w.write.Close()
+		err = errors.Join(err, w.index.Close())
+		err = errors.Join(err, w.sync.Close())
+		if err == nil {
+			err = w.seal(s)
+		}
+		w.finished = errors.Join(err, w.f.Close())
+		w.mu.Lock()
+		w.m.release()
+		w.stage = wStage{}
+		w.staged = 0
+		w.mu.Unlock()
+	})
+	return w.finished
+}
+
+// seal brings the file into its final state. Everything is written; the sync
+// here covers links that were written after the last one.
+func (w *Writer) seal(s State) error {
+	w.growing.Lock()
+	defer w.growing.Unlock()
+	w.mu.Lock()
+	h := w.m.hdr
+	end := w.m.end()
+	w.mu.Unlock()
+	var b [object.HeaderSize254]byte
+	put := func() error {
+		encodeHeader(b[:], &h)
+		_, err := w.f.WriteAt(b[:h.HeaderSize], 0)
+		return err
+	}
+	if s == StateArchived {
+		// The header first: a reader must not find it promising more than there is.
+		h.ArenaSize = end - h.HeaderSize
+		if err := put(); err != nil {
+			return err
+		}
+		if err := w.f.Truncate(int64(end)); err != nil {
+			return err
+		}
+	}
+	if err := w.f.Sync(); err != nil {
+		return err
+	}
+	h.State = s
+	if err := put(); err != nil {
+		return err
+	}
+	if err := w.f.Sync(); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.m.hdr = h
+	w.mu.Unlock()
+	return nil
+}
+
+// release lets go of what only appending needs; a Ticket may keep the writer
+// long after it was closed.
+func (m *wMem) release() {
+	*m = wMem{hdr: m.hdr, limit: m.limit, base: m.end()}
+}

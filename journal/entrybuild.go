@@ -1,0 +1,217 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
+
+// Why an entry cannot be appended. They are found with errors.Is inside an
+// *EntryError, after which the entries behind it may still be appended.
+var (
+	// ErrNoFields says that an entry has no fields.
+	ErrNoFields = errors.New("entry has no fields")
+	// ErrFieldName says that a field is not NAME=value with a valid name.
+	ErrFieldName = errors.New("invalid field name")
+	// ErrTime says that a time is 0 or 2^55 µs or more.
+	ErrTime = errors.New("time out of range")
+	// ErrOrder says that an entry's monotonic time is before that of the last
+	// entry, of the same boot. A new file can take it.
+	ErrOrder = errors.New("monotonic time goes backwards")
+	// ErrTooLarge says that an entry does not fit into any file of this MaxSize.
+	ErrTooLarge = errors.New("entry too large")
+)
+
+// EntryError says why an entry was refused. Nothing of it has been appended.
+type EntryError struct {
+	// Index of the entry among those given to Append.
+	Index int
+	// Field is the index of the field in question, -1 for none.
+	Field int
+	// Err is one of the sentinels beside this type.
+	Err error
+	// Detail says what was found, for people; may be empty.
+	Detail string
+}
+
+func (e *EntryError) Error() string {
+	s := fmt.Sprintf("append entry %d", e.Index)
+	if e.Field >= 0 {
+		s += fmt.Sprintf(" field %d", e.Field)
+	}
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	return s + ": " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *EntryError) Unwrap() error { return e.Err }
+
+// errNoRoom is build's word for "not in this file".
+var errNoRoom = errors.New("no room")
+
+// wStamp is the time an entry is stored with.
+type wStamp struct {
+	realtime, monotonic uint64
+	boot                entry.ID
+}
+
+// build appends e with all that journald would write for it: new DATA and FIELD
+// objects, the ENTRY, arrays. With an error nothing has changed.
+//
+// It looks at the fields once to check them and to add up what they need, and
+// once to append. Only what the first look did not find is looked up again,
+// because an entry may have the same new field twice.
+func (m *wMem) build(e *entry.Entry, s wStamp) error {
+	if err := m.checkTime(s); err != nil {
+		return err
+	}
+	need, err := m.probe(e.Fields)
+	if err != nil {
+		return err
+	}
+	if m.end()+need > m.limit {
+		if m.firstObject()+need > m.limit {
+			return &EntryError{Field: -1, Err: ErrTooLarge, Detail: fmt.Sprintf("%d bytes", need)}
+		}
+		return errNoRoom
+	}
+
+	var xor uint64
+	m.items = m.items[:0]
+	for i := range m.probes {
+		p := &m.probes[i]
+		if p.id == 0 {
+			p.id = m.data.find(p.k0, p.k1)
+		}
+		var d *wData
+		if p.id == 0 {
+			p.id = m.newData(wKey{p.k0, p.k1}, e.Fields[i], int(p.name))
+			d = m.data.at(p.id)
+		} else {
+			d = m.data.at(p.id)
+			m.noteDataDepth(d.pos) // as the search for it would have walked
+		}
+		xor ^= d.jenkins
+		m.items = append(m.items, uint64(d.off)<<32|uint64(p.id))
+	}
+	sortItems(m.items)
+	m.items = slices.Compact(m.items)
+
+	ref := m.entryObject(s, xor)
+	m.linkMain(ref)
+	for _, it := range m.items {
+		id := uint32(it)
+		m.linkData(id, m.data.at(id), ref)
+	}
+	return nil
+}
+
+// checkTime refuses what journalctl --verify would complain about.
+func (m *wMem) checkTime(s wStamp) error {
+	h := &m.hdr
+	switch {
+	case s.realtime == 0 || s.realtime >= object.TimeLimit:
+		return &EntryError{Field: -1, Err: ErrTime, Detail: fmt.Sprintf("realtime %d", s.realtime)}
+	case s.monotonic >= object.TimeLimit:
+		return &EntryError{Field: -1, Err: ErrTime, Detail: fmt.Sprintf("monotonic %d", s.monotonic)}
+	case h.NEntries > 0 && s.monotonic < h.TailEntryMonotonic && s.boot == h.TailEntryBootID:
+		return &EntryError{Field: -1, Err: ErrOrder,
+			Detail: fmt.Sprintf("%d after %d", s.monotonic, h.TailEntryMonotonic)}
+	}
+	return nil
+}
+
+// probe checks fields and looks each of them up, into m.probes. It returns an
+// upper bound of the bytes that the entry needs.
+func (m *wMem) probe(fields []entry.Field) (need uint64, err error) {
+	if len(fields) == 0 {
+		return 0, &EntryError{Field: -1, Err: ErrNoFields}
+	}
+	m.probes = slices.Grow(m.probes[:0], len(fields))[:len(fields)]
+	need = object.Align8(object.EntryItems + uint64(len(fields))*m.entryItem)
+	if m.hdr.TailEntryArrayNEntries >= m.main.cap {
+		need += object.Align8(m.arraySize(nextCapacity(m.hdr.NEntries, uint64(m.main.cap))))
+	}
+	for i, f := range fields {
+		k := m.key(f)
+		p := &m.probes[i]
+		p.k0, p.k1 = k.k0, k.k1
+		p.id = m.data.find(k.k0, k.k1)
+		if p.id != 0 {
+			if d := m.data.at(p.id); d.tailN >= d.tailCap && d.n > 0 {
+				need += object.Align8(m.arraySize(nextCapacity(uint64(d.n)-1, uint64(d.tailCap))))
+			}
+			continue
+		}
+		n := bytes.IndexByte(f, '=')
+		if n < 0 || !entry.ValidName(f[:n], true) {
+			return 0, &EntryError{Field: i, Err: ErrFieldName, Detail: fmt.Sprintf("%.80q", []byte(f))}
+		}
+		p.name = uint32(n)
+		need += object.Align8(m.dataHead+uint64(len(f))) + object.Align8(object.FieldPayload+uint64(n))
+	}
+	return need, nil
+}
+
+// entryObject appends an ENTRY of m.items and notes it in the header.
+func (m *wMem) entryObject(s wStamp, xor uint64) wRef {
+	h := &m.hdr
+	r, b := m.object(object.Entry, object.EntryItems+uint64(len(m.items))*m.entryItem)
+	h.TailEntrySeqnum++
+	if h.HeadEntrySeqnum == 0 {
+		h.HeadEntrySeqnum = h.TailEntrySeqnum
+	}
+	object.PutU64(b, object.EntrySeqnum, h.TailEntrySeqnum)
+	object.PutU64(b, object.EntryRealtime, s.realtime)
+	object.PutU64(b, object.EntryMonotonic, s.monotonic)
+	copy(b[object.EntryBootID:], s.boot[:])
+	object.PutU64(b, object.EntryXorHash, xor)
+	b = b[object.EntryItems:]
+	for i, it := range m.items {
+		off := wRef(it >> 32).offset()
+		if m.compact {
+			object.PutU32(b, i*object.EntryItemSizeCompact, uint32(off))
+		} else {
+			object.PutU64(b, i*object.EntryItemSize, off)
+			object.PutU64(b, i*object.EntryItemSize+8, m.data.at(uint32(it)).hash)
+		}
+	}
+	if h.HeadEntryRealtime == 0 {
+		h.HeadEntryRealtime = s.realtime
+	}
+	h.TailEntryRealtime = s.realtime
+	h.TailEntryMonotonic = s.monotonic
+	h.TailEntryBootID = s.boot
+	h.TailEntryOffset = r.offset()
+	return r
+}
+
+// firstObject is where the first object behind the hash tables goes in a file
+// that has nothing else.
+func (m *wMem) firstObject() uint64 {
+	h := &m.hdr
+	return object.Align8(h.HeaderSize) + 2*object.HashTableItems + h.DataHashTableSize + h.FieldHashTableSize
+}
+
+// sortItems sorts the items of an entry. They come nearly sorted: most entries
+// repeat the fields of others in the same order.
+func sortItems(a []uint64) {
+	if len(a) > 64 {
+		slices.Sort(a)
+		return
+	}
+	for i := 1; i < len(a); i++ {
+		v, j := a[i], i
+		for j > 0 && a[j-1] > v {
+			a[j] = a[j-1]
+			j--
+		}
+		a[j] = v
+	}
+}

@@ -1,0 +1,78 @@
+package journal
+
+import (
+	"fmt"
+
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
+
+// growMargin is the allocated and unused space in bytes at which NeedGrow
+// rings.
+const growMargin = 4 << 20
+
+// NeedGrow rings when the allocated space runs short. Its reader calls
+// GrowAhead; without one the writing goroutine allocates when it must.
+func (w *Writer) NeedGrow() <-chan struct{} { return w.needGrow }
+
+// GrowAhead allocates space for what is to come, so that writing need not. It
+// blocks no append. After an error (the disk is full) the file is as it was.
+func (w *Writer) GrowAhead() error {
+	w.mu.Lock()
+	end := w.m.end()
+	w.mu.Unlock()
+	if err := w.growTo(end + growMargin + 1); err != nil {
+		return fmt.Errorf("grow journal: %w", err)
+	}
+	return nil
+}
+
+// askForSpace rings NeedGrow if the space behind end is short and may grow.
+func (w *Writer) askForSpace(end uint64) {
+	w.mu.Lock()
+	have := w.m.hdr.HeaderSize + w.m.hdr.ArenaSize
+	limit := w.m.limit
+	w.mu.Unlock()
+	if have < limit && have < end+growMargin {
+		select {
+		case w.needGrow <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// growTo allocates the file up to at least end, but not beyond its limit unless
+// end is: in steps of 8 MiB, as journald does.
+func (w *Writer) growTo(end uint64) error {
+	w.growing.Lock()
+	defer w.growing.Unlock()
+	w.mu.Lock()
+	have := w.m.hdr.HeaderSize + w.m.hdr.ArenaSize
+	limit := w.m.limit
+	closed := w.noMore
+	w.mu.Unlock()
+	const step = object.AllocationStep
+	want := min((end+step-1)/step*step, limit)
+	if want <= have || closed && end <= have {
+		return nil
+	}
+	if err := w.f.Allocate(int64(have), int64(want-have)); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.m.hdr.ArenaSize = want - w.m.hdr.HeaderSize
+	w.mu.Unlock()
+	return nil
+}
+
+// reserve makes sure that what s writes has its place, and puts the size into
+// its header: a reader finds all of it inside the file.
+func (w *Writer) reserve(s *wStage) error {
+	if err := w.growTo(s.end); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	arena := w.m.hdr.ArenaSize
+	w.mu.Unlock()
+	object.PutU64(s.header[:], object.HdrArenaSize, arena)
+	return nil
+}

@@ -1,0 +1,103 @@
+package journal
+
+import "github.com/tidemark-log/tidemark/journal/internal/object"
+
+// nextCapacity is the number of slots journald gives the array that follows one
+// of last slots in a chain that holds n entries: 4, 8, 26, 78, 234, ...
+func nextCapacity(n, last uint64) uint64 {
+	if n > last {
+		return max(2*(n+1), 4)
+	}
+	return max(2*last, 4)
+}
+
+func (m *wMem) arraySize(slots uint64) uint64 { return object.ArrayItems + slots*m.arrayItem }
+
+// newArray appends an array of cap slots with ref in the first.
+func (m *wMem) newArray(slots uint64, ref wRef) wRef {
+	r, b := m.object(object.EntryArray, m.arraySize(slots))
+	m.putSlot(b[object.ArrayItems:], ref)
+	m.hdr.NEntryArrays++
+	return r
+}
+
+func (m *wMem) putSlot(b []byte, ref wRef) {
+	if m.compact {
+		object.PutU32(b, 0, uint32(ref.offset()))
+	} else {
+		object.PutU64(b, 0, ref.offset())
+	}
+}
+
+// linkMain appends an entry to the main entry array.
+func (m *wMem) linkMain(ref wRef) {
+	c := &m.main
+	n := m.hdr.TailEntryArrayNEntries
+	switch {
+	case n < c.cap:
+		if b := m.unwritten(c.array, object.ArrayItems+int(uint64(n)*m.arrayItem)); b != nil {
+			m.putSlot(b, ref)
+		} else {
+			if c.runArray == 0 {
+				c.runArray, c.runAt = c.array, n
+			}
+			c.run = append(c.run, ref)
+		}
+		m.hdr.TailEntryArrayNEntries++
+	default:
+		slots := nextCapacity(m.hdr.NEntries, uint64(c.cap))
+		r := m.newArray(slots, ref)
+		if c.array == 0 {
+			m.hdr.EntryArrayOffset = r.offset()
+			c.first = r
+		} else if b := m.unwritten(c.array, object.ArrayNext); b != nil {
+			object.PutU64(b, 0, r.offset())
+		} else {
+			c.link = wNewLink{c.array, r}
+		}
+		c.array, c.cap = r, uint32(slots)
+		m.hdr.TailEntryArrayOffset = uint32(r.offset())
+		m.hdr.TailEntryArrayNEntries = 1
+	}
+	m.hdr.NEntries++
+}
+
+// linkData appends an entry to the list of a DATA object.
+func (m *wMem) linkData(id uint32, d *wData, ref wRef) {
+	switch {
+	case d.n == 0:
+		d.entry = ref
+	case d.tailN < d.tailCap:
+		if b := m.unwritten(d.tailArray, object.ArrayItems+int(uint64(d.tailN)*m.arrayItem)); b != nil {
+			m.putSlot(b, ref)
+		} else {
+			m.noteSlot(d, ref)
+		}
+		d.tailN++
+	default:
+		slots := nextCapacity(uint64(d.n)-1, uint64(d.tailCap))
+		r := m.newArray(slots, ref)
+		if d.tailArray == 0 {
+			d.array = r
+		} else if b := m.unwritten(d.tailArray, object.ArrayNext); b != nil {
+			object.PutU64(b, 0, r.offset())
+		} else {
+			m.newLinks = append(m.newLinks, wNewLink{d.tailArray, r})
+		}
+		d.tailArray, d.tailN, d.tailCap = r, 1, uint32(slots)
+	}
+	d.n++
+	m.touchData(id, d)
+}
+
+// noteSlot notes the next slot of d's last array, which is in the file.
+func (m *wMem) noteSlot(d *wData, ref wRef) {
+	i := d.run - 1 // wraps for 0, and is then out of range
+	if int(i) >= len(m.runs) || m.runs[i].array != d.tailArray {
+		i = uint32(len(m.runs))
+		m.runs = append(m.runs, wRun{array: d.tailArray, first: d.tailN})
+		d.run = i + 1
+	}
+	m.runs[i].n++
+	m.slots = append(m.slots, wSlot{i, ref})
+}

@@ -1,0 +1,314 @@
+package journal
+
+import (
+	"hash/maphash"
+	"slices"
+
+	"github.com/tidemark-log/tidemark/journal/internal/blob"
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
+
+// wMem is the private memory of a file that is being written: its header, both
+// hash tables, a record of every DATA and FIELD object, and the bytes at the
+// end of the file that are not written yet. Appending changes nothing else; it
+// does no I/O. Writer.mu guards it.
+//
+// Bytes before base are in the file (or in a wStage on their way there). What
+// must change in them is noted: dirty records and buckets, runs of new array
+// slots, links between arrays. take turns those notes into writes.
+type wMem struct {
+	hdr       Header
+	fileID    [16]byte
+	compact   bool
+	keyed     bool
+	threshold int    // payload size from which on compression is tried; 0: never
+	dataHead  uint64 // bytes of a DATA object before its payload
+	arrayItem uint64 // bytes of a slot of an array
+	entryItem uint64 // bytes of an item of an entry
+	limit     uint64 // no object ends beyond this offset
+
+	seed0, seed1 maphash.Seed
+	data         wTable
+	dataBuckets  wBuckets
+	fields       []wField // numbered from 1; fields[0] is unused
+	fieldIndex   map[wKey]uint32
+	fieldBuckets wBuckets
+
+	base uint64 // offset of tail[0] in the file, a multiple of 8
+	tail []byte // whole objects with their padding
+
+	main     wMain
+	dirty    []uint32   // records of DATA whose link fields in the file are old
+	dirtyFld []uint32   // likewise of FIELD
+	runs     []wRun     // slots to fill in arrays that are in the file
+	slots    []wSlot    // their values, in the order they were appended
+	newLinks []wNewLink // next_entry_array_offset to set in arrays in the file
+
+	items  []uint64 // scratch: ref<<32 | record of the entry at hand
+	probes []wProbe // scratch: one for each field of the entry at hand
+	zbuf   []byte   // scratch: a compressed payload
+	zstd   blob.Encoder
+}
+
+// wMain is the end of the main entry array and what the file lacks of it.
+type wMain struct {
+	first wRef // first array written since the last take, 0 if that is not news
+	array wRef // last array
+	cap   uint32
+	// Slots from runAt on, in the array runArray which is in the file.
+	runArray wRef
+	runAt    uint32
+	run      []wRef
+	link     wNewLink // array in the file that got a successor; off 0: none
+}
+
+// wRun is a sequence of neighbouring slots of one array in the file.
+type wRun struct {
+	array wRef
+	first uint32 // index of its first slot
+	n     uint32 // slots
+	at    uint32 // scratch of take
+}
+
+// wSlot is one value of a run.
+type wSlot struct {
+	run uint32
+	ref wRef
+}
+
+// wNewLink is the offset of an array in the file and the array to follow it.
+type wNewLink struct{ array, next wRef }
+
+// wProbe is what the first look at a field has found.
+type wProbe struct {
+	k0, k1 uint64
+	id     uint32 // record, 0: not seen before
+	name   uint32 // length of the name, if id is 0
+}
+
+// newMem returns the memory for a file with header h, whose next object goes to
+// base. Tables are empty.
+func newMem(h Header, base, maxSize uint64, threshold int) *wMem {
+	m := &wMem{
+		hdr:        h,
+		fileID:     h.FileID,
+		compact:    h.Compact(),
+		keyed:      h.Keyed(),
+		dataHead:   object.MinSize(object.Data, h.Compact()),
+		arrayItem:  object.ArrayItemSize,
+		entryItem:  object.EntryItemSize,
+		limit:      min(maxSize, maxFileSize),
+		seed0:      maphash.MakeSeed(),
+		seed1:      maphash.MakeSeed(),
+		base:       base,
+		fields:     make([]wField, 1),
+		fieldIndex: make(map[wKey]uint32),
+	}
+	if h.IncompatibleFlags&object.IncompatibleZSTD != 0 {
+		m.threshold = threshold
+	}
+	if m.compact {
+		m.arrayItem, m.entryItem = object.ArrayItemSizeCompact, object.EntryItemSizeCompact
+	}
+	m.dataBuckets = newBuckets(h.DataHashTableOffset, h.DataBuckets())
+	m.fieldBuckets = newBuckets(h.FieldHashTableOffset, h.FieldBuckets())
+	return m
+}
+
+// end is where the next object goes.
+func (m *wMem) end() uint64 { return m.base + uint64(len(m.tail)) }
+
+// owed is the memory in bytes that waits to be written.
+func (m *wMem) owed() int64 {
+	return int64(len(m.tail)) + int64(len(m.slots))*8 + int64(len(m.main.run))*4
+}
+
+func (m *wMem) key(p []byte) wKey {
+	return wKey{maphash.Bytes(m.seed0, p), maphash.Bytes(m.seed1, p)}
+}
+
+func (m *wMem) hash(p []byte) uint64 {
+	if m.keyed {
+		return object.KeyedHash(&m.fileID, p)
+	}
+	return object.Jenkins(p)
+}
+
+// object appends a zeroed object of size bytes, with its header, to the tail.
+// The slice is valid until the next call.
+func (m *wMem) object(t object.Type, size uint64) (wRef, []byte) {
+	at, n := len(m.tail), int(object.Align8(size))
+	off := m.end()
+	m.tail = slices.Grow(m.tail, n)[:at+n]
+	b := m.tail[at:]
+	clear(b)
+	b[object.ObjType] = byte(t)
+	object.PutU64(b, object.ObjSize, size)
+	m.hdr.TailObjectOffset = off
+	m.hdr.NObjects++
+	return refOf(off), b
+}
+
+// unwritten returns the bytes of the object at r from offset field on, if the
+// object is still in the tail, else nil.
+func (m *wMem) unwritten(r wRef, field int) []byte {
+	if off := r.offset(); off >= m.base {
+		return m.tail[off-m.base+uint64(field):]
+	}
+	return nil
+}
+
+// newData appends the DATA object of payload p, whose name has nameLen bytes,
+// and its FIELD object if the name is new, and links both into their chains.
+// The caller has checked the name, and that find does not know the keys.
+//
+// As journald does it: the object, then its bucket, then the field and the
+// list of the field's objects.
+func (m *wMem) newData(k wKey, p []byte, nameLen int) uint32 {
+	id, d := m.data.add(k.k0, k.k1)
+	d.jenkins = object.Jenkins(p)
+	d.hash = d.jenkins
+	if m.keyed {
+		d.hash = object.KeyedHash(&m.fileID, p)
+	}
+	d.off = m.dataObject(d.hash, p)
+	m.chainData(id, d)
+	m.hdr.NData++
+
+	f := m.field(p[:nameLen])
+	d.nextField = m.fields[f].head
+	m.fields[f].head = d.off
+	m.touchField(f)
+	m.touchData(id, d)
+	return id
+}
+
+// dataObject appends the bytes of a DATA object, compressed if that is worth it.
+func (m *wMem) dataObject(hash uint64, p []byte) wRef {
+	var flag byte
+	if m.threshold > 0 && len(p) >= m.threshold {
+		m.zbuf = m.zstd.AppendZSTD(m.zbuf[:0], p)
+		if len(m.zbuf) < len(p) {
+			p, flag = m.zbuf, object.CompressedZSTD
+		}
+	}
+	r, b := m.object(object.Data, m.dataHead+uint64(len(p)))
+	b[object.ObjFlags] = flag
+	object.PutU64(b, object.DataHash, hash)
+	copy(b[m.dataHead:], p)
+	if cap(m.zbuf) > wKeepBuffer {
+		m.zbuf = nil
+	}
+	return r
+}
+
+// wKeepBuffer is the largest buffer in bytes that is kept for reuse.
+const wKeepBuffer = 8 << 20
+
+// chainData links a new DATA record at the end of its bucket's chain, and
+// counts the chain as the search for it would have walked it.
+func (m *wMem) chainData(id uint32, d *wData) {
+	b := &m.dataBuckets
+	bucket := d.hash % uint64(len(b.last))
+	item := b.items[bucket*wHashItem:]
+	if last := b.last[bucket]; last == 0 {
+		object.PutU64(item, 0, d.off.offset())
+	} else {
+		pred := m.data.at(last)
+		m.noteDataDepth(pred.pos)
+		d.pos = deeper(pred.pos)
+		pred.nextHash = d.off
+		m.touchData(last, pred)
+	}
+	object.PutU64(item, 8, d.off.offset())
+	b.last[bucket] = id
+	b.touch(bucket)
+}
+
+// deeper is pos+1, but never so large that it wraps.
+func deeper(pos uint16) uint16 { return pos + 1 - pos>>15 }
+
+func (m *wMem) noteDataDepth(pos uint16) {
+	m.hdr.DataHashChainDepth = max(m.hdr.DataHashChainDepth, uint64(pos))
+}
+
+// field returns the record of the field called name, which it makes if it must.
+func (m *wMem) field(name []byte) uint32 {
+	k := m.key(name)
+	if id := m.fieldIndex[k]; id != 0 {
+		m.hdr.FieldHashChainDepth = max(m.hdr.FieldHashChainDepth, uint64(m.fields[id].pos))
+		return id
+	}
+	hash := m.hash(name)
+	r, b := m.object(object.FieldName, object.FieldPayload+uint64(len(name)))
+	object.PutU64(b, object.FieldHash, hash)
+	copy(b[object.FieldPayload:], name)
+	m.hdr.NFields++
+	id := uint32(len(m.fields))
+	m.fields = append(m.fields, wField{off: r})
+	m.fieldIndex[k] = id
+	m.chainField(id, hash)
+	return id
+}
+
+// chainField links a new FIELD record at the end of its bucket's chain.
+func (m *wMem) chainField(id uint32, hash uint64) {
+	b := &m.fieldBuckets
+	bucket := hash % uint64(len(b.last))
+	item := b.items[bucket*wHashItem:]
+	f := &m.fields[id]
+	if last := b.last[bucket]; last == 0 {
+		object.PutU64(item, 0, f.off.offset())
+	} else {
+		pred := &m.fields[last]
+		m.hdr.FieldHashChainDepth = max(m.hdr.FieldHashChainDepth, uint64(pred.pos))
+		f.pos = deeper(pred.pos)
+		pred.nextHash = f.off
+		m.touchField(last)
+	}
+	object.PutU64(item, 8, f.off.offset())
+	b.last[bucket] = id
+	b.touch(bucket)
+}
+
+// touchData brings the object of a record up to date if it is still in the
+// tail, else notes that the file's copy is old.
+func (m *wMem) touchData(id uint32, d *wData) {
+	if b := m.unwritten(d.off, object.DataNextHash); b != nil {
+		m.putDataLinks(b, d)
+	} else if !d.dirty {
+		d.dirty = true
+		m.dirty = append(m.dirty, id)
+	}
+}
+
+// putDataLinks writes the link fields of a DATA object, which follow its hash:
+// 40 bytes, 48 in a compact file.
+func (m *wMem) putDataLinks(b []byte, d *wData) {
+	const first = object.DataNextHash
+	object.PutU64(b, object.DataNextHash-first, d.nextHash.offset())
+	object.PutU64(b, object.DataNextField-first, d.nextField.offset())
+	object.PutU64(b, object.DataEntry-first, d.entry.offset())
+	object.PutU64(b, object.DataEntryArray-first, d.array.offset())
+	object.PutU64(b, object.DataNEntries-first, uint64(d.n))
+	if m.compact {
+		object.PutU32(b, object.DataTailArray-first, uint32(d.tailArray.offset()))
+		object.PutU32(b, object.DataTailArrayN-first, d.tailN)
+	}
+}
+
+func (m *wMem) touchField(id uint32) {
+	f := &m.fields[id]
+	if b := m.unwritten(f.off, object.FieldNextHash); b != nil {
+		putFieldLinks(b, f)
+	} else if !f.dirty {
+		f.dirty = true
+		m.dirtyFld = append(m.dirtyFld, id)
+	}
+}
+
+// putFieldLinks writes the link fields of a FIELD object: 16 bytes.
+func putFieldLinks(b []byte, f *wField) {
+	object.PutU64(b, 0, f.nextHash.offset())
+	object.PutU64(b, object.FieldHeadData-object.FieldNextHash, f.head.offset())
+}

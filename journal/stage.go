@@ -1,0 +1,215 @@
+package journal
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/tidemark-log/tidemark/internal/vfs"
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
+
+// wStage is what one turn of writing puts into the file: bytes copied from
+// wMem, and where they go. It stays as it is until all of it has been written;
+// a failed or short write is answered by writing all of it again, since every
+// write is to a place of its own and says the same each time.
+//
+// The order of the writes, and what a reader, or a kill between two of them,
+// sees (reference: systemd's reader looks again only when n_entries changes):
+//
+//	pwrite tail        whole new objects; nothing points to them yet
+//	pwrite main slots  slots of the main array that lies in the file already
+//	                   (and its link to a new array); beyond n_entries
+//	without the index:
+//	pwrite header      counters, with n_entries less one: the last entry is kept
+//	                   back, so that n_entries changes once more when the index
+//	                   follows, and a reader with matches looks again
+//	with the index:
+//	pwrite slots       of arrays of DATA objects, and links between arrays;
+//	                   beyond the objects' n_entries
+//	pwrite links       of DATA and FIELD objects, with their counts: from here
+//	                   on matches find the entries
+//	pwrite buckets     chains reach the new DATA objects
+//	pwrite header      all counters
+//
+// All of the index or nothing: a reader that finds a later entry through one
+// object and not an earlier one through another never goes back for it. For the
+// same reason the header waits for the index where there is one: a reader must
+// not be called to look while half of it is there.
+type wStage struct {
+	full   bool   // holds something that is not written yet
+	index  bool   // includes the index
+	pos    uint64 // entries appended to the writer when it was taken
+	end    uint64 // the file must be this long, in bytes
+	tail   []byte
+	base   uint64 // offset of tail
+	early  []wOp  // before the header: slots of the main array
+	late   []wOp  // the index, in phases
+	buf    []byte // the bytes of early and late
+	header [object.HeaderSize254]byte
+	hdrLen int
+}
+
+// wOp is a write of buf[at:at+n] to off.
+type wOp struct {
+	off   uint64
+	at, n int
+}
+
+// bytes is the memory that s holds for what is not written yet.
+func (s *wStage) bytes() int64 { return int64(len(s.tail) + len(s.buf)) }
+
+// reset empties s for reuse, and lets go of buffers that one burst has made
+// large.
+func (s *wStage) reset() {
+	s.full, s.index = false, false
+	s.tail = keepSmall(s.tail)
+	s.buf = keepSmall(s.buf)
+	s.early, s.late = s.early[:0], s.late[:0]
+}
+
+func keepSmall(b []byte) []byte {
+	if cap(b) > wKeepBuffer {
+		return nil
+	}
+	return b[:0]
+}
+
+// op begins a write of n bytes to off, to be filled in by the caller.
+func (s *wStage) op(ops *[]wOp, off uint64, n int) []byte {
+	at := len(s.buf)
+	s.buf = slices.Grow(s.buf, n)[:at+n]
+	*ops = append(*ops, wOp{off, at, n})
+	return s.buf[at:]
+}
+
+// take moves what the file lacks from m to s, which is empty: always the tail,
+// the main array and the header; the rest if index is set.
+func (m *wMem) take(s *wStage, index bool) {
+	s.full, s.index = true, index
+	s.base, s.end = m.base, m.end()
+	s.tail, m.tail = m.tail, s.tail
+	m.base = s.end
+	m.takeMain(s)
+	if index {
+		m.takeSlots(s)
+		m.takeLinks(s)
+		s.takeBuckets(&m.fieldBuckets)
+		s.takeBuckets(&m.dataBuckets)
+	}
+	m.takeHeader(s)
+}
+
+func (m *wMem) takeHeader(s *wStage) {
+	h := m.hdr
+	if !s.index && h.NEntries > 0 {
+		h.NEntries--
+	}
+	s.hdrLen = int(h.HeaderSize)
+	encodeHeader(s.header[:], &h)
+}
+
+// takeMain stages the main array. The header's pointer to a first array goes
+// out before n_entries counts what is in it.
+func (m *wMem) takeMain(s *wStage) {
+	c := &m.main
+	if c.runArray != 0 {
+		off := c.runArray.offset() + object.ArrayItems + uint64(c.runAt)*m.arrayItem
+		b := s.op(&s.early, off, len(c.run)*int(m.arrayItem))
+		for i, ref := range c.run {
+			m.putSlot(b[i*int(m.arrayItem):], ref)
+		}
+		c.runArray, c.run = 0, c.run[:0]
+	}
+	if c.link.array != 0 {
+		object.PutU64(s.op(&s.early, c.link.array.offset()+object.ArrayNext, 8), 0, c.link.next.offset())
+		c.link = wNewLink{}
+	}
+	if c.first != 0 {
+		object.PutU64(s.op(&s.early, object.HdrEntryArrayOffset, 8), 0, c.first.offset())
+		c.first = 0
+	}
+}
+
+// takeSlots stages the slots and links of the arrays of DATA objects.
+func (m *wMem) takeSlots(s *wStage) {
+	size := int(m.arrayItem)
+	for i := range m.runs {
+		r := &m.runs[i]
+		off := r.array.offset() + object.ArrayItems + uint64(r.first)*m.arrayItem
+		n := int(r.n) * size
+		s.op(&s.late, off, n)
+		r.at = uint32(len(s.buf) - n) // where the next slot of the run goes
+	}
+	for _, v := range m.slots {
+		r := &m.runs[v.run]
+		m.putSlot(s.buf[r.at:], v.ref)
+		r.at += uint32(size)
+	}
+	for _, l := range m.newLinks {
+		object.PutU64(s.op(&s.late, l.array.offset()+object.ArrayNext, 8), 0, l.next.offset())
+	}
+	m.runs, m.slots, m.newLinks = m.runs[:0], m.slots[:0], m.newLinks[:0]
+}
+
+// takeLinks stages the link fields of DATA and FIELD objects.
+func (m *wMem) takeLinks(s *wStage) {
+	n := int(m.dataHead) - object.DataNextHash
+	for _, id := range m.dirty {
+		d := m.data.at(id)
+		m.putDataLinks(s.op(&s.late, d.off.offset()+object.DataNextHash, n), d)
+		d.dirty = false
+	}
+	for _, id := range m.dirtyFld {
+		f := &m.fields[id]
+		putFieldLinks(s.op(&s.late, f.off.offset()+object.FieldNextHash, 16), f)
+		f.dirty = false
+	}
+	m.dirty, m.dirtyFld = m.dirty[:0], m.dirtyFld[:0]
+}
+
+// takeBuckets stages the blocks of a hash table that have changed, neighbours in
+// one write.
+func (s *wStage) takeBuckets(b *wBuckets) {
+	if !b.any {
+		return
+	}
+	b.any = false
+	var from, to int // blocks of the write at hand; from == to: none
+	for w, set := range b.dirty {
+		b.dirty[w] = 0
+		for ; set != 0; set &= set - 1 {
+			block := w*64 + bits.TrailingZeros64(set)
+			if from == to || block-to > wBlockGap || block+1-from > wMaxPiece/wBlock {
+				s.takeBlocks(b, from, to)
+				from = block
+			}
+			to = block + 1
+		}
+	}
+	s.takeBlocks(b, from, to)
+}
+
+func (s *wStage) takeBlocks(b *wBuckets, from, to int) {
+	lo, hi := from*wBlock, min(to*wBlock, len(b.items))
+	if lo < hi {
+		copy(s.op(&s.late, b.off+uint64(lo), hi-lo), b.items[lo:hi])
+	}
+}
+
+// write puts s into f. With an error some of it may be there.
+func (s *wStage) write(f vfs.File) error {
+	if len(s.tail) > 0 {
+		if _, err := f.WriteAt(s.tail, int64(s.base)); err != nil {
+			return err
+		}
+	}
+	for _, ops := range [...][]wOp{s.early, s.late} {
+		for _, o := range ops {
+			if _, err := f.WriteAt(s.buf[o.at:o.at+o.n], int64(o.off)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := f.WriteAt(s.header[:s.hdrLen], 0)
+	return err
+}

@@ -1,0 +1,161 @@
+package journal
+
+// wRef is the offset of an object in units of 8 bytes; 0 is none.
+type wRef uint32
+
+func refOf(off uint64) wRef   { return wRef(off / 8) }
+func (r wRef) offset() uint64 { return uint64(r) * 8 }
+
+// wData is what the writer remembers of a DATA object: enough to link entries
+// to it and to rewrite its link fields without reading the file. The payload is
+// not kept: two 64-bit hashes under seeds that only this process knows stand
+// for it.
+//
+// A file has at most a few 100,000 of them (rotation at 75 % of its buckets),
+// so the size of this struct, 80 bytes, bounds the index.
+type wData struct {
+	k0, k1    uint64 // hashes of the payload under wMem.seed0 and seed1
+	jenkins   uint64 // of the payload, for xor_hash
+	hash      uint64 // of the payload, as the file has it
+	off       wRef   // the object itself
+	nextHash  wRef   // next of its bucket
+	nextField wRef   // the DATA of the same field before it
+	entry     wRef   // first entry that has it
+	array     wRef   // first array of further entries
+	tailArray wRef   // last array of further entries
+	tailN     uint32 // slots used in tailArray
+	tailCap   uint32 // slots of tailArray
+	n         uint32 // entries that have it
+	run       uint32 // 1 + index in wMem.runs; valid only if that run is of tailArray
+	pos       uint16 // objects before it in its bucket's chain, saturating
+	dirty     bool   // the link fields in the file are old; it is in wMem.dirty
+}
+
+const (
+	wChunkBits = 11
+	wChunkSize = 1 << wChunkBits
+)
+
+// wTable finds the record of a payload. Records are numbered from 1 and never
+// move; the slots are an open-addressing table of tag<<32 | number, where the
+// tag is the upper half of k0 and decides the place, so that growing the table
+// touches no record.
+type wTable struct {
+	slots  []uint64 // len is a power of two
+	shift  uint     // 32 - log2(len(slots))
+	n      uint32   // records
+	chunks []*[wChunkSize]wData
+}
+
+const wMinSlots = 256
+
+// at returns record id, which must exist.
+func (t *wTable) at(id uint32) *wData {
+	return &t.chunks[id>>wChunkBits][id&(wChunkSize-1)]
+}
+
+// find returns the number of the record with these keys, 0 if there is none.
+func (t *wTable) find(k0, k1 uint64) uint32 {
+	if len(t.slots) == 0 {
+		return 0
+	}
+	tag := uint32(k0 >> 32)
+	mask := len(t.slots) - 1
+	for i := int(tag >> t.shift); ; i++ {
+		s := t.slots[i&mask]
+		if s == 0 {
+			return 0
+		}
+		if uint32(s>>32) == tag {
+			id := uint32(s)
+			if d := t.at(id); d.k0 == k0 && d.k1 == k1 {
+				return id
+			}
+		}
+	}
+}
+
+// add makes a record for keys that find does not find.
+func (t *wTable) add(k0, k1 uint64) (uint32, *wData) {
+	if int(t.n)*8 >= len(t.slots)*5 {
+		t.grow()
+	}
+	t.n++
+	if int(t.n>>wChunkBits) == len(t.chunks) {
+		t.chunks = append(t.chunks, new([wChunkSize]wData))
+	}
+	d := t.at(t.n)
+	d.k0, d.k1 = k0, k1
+	t.insert(uint32(k0>>32), t.n)
+	return t.n, d
+}
+
+func (t *wTable) insert(tag, id uint32) {
+	mask := len(t.slots) - 1
+	i := int(tag>>t.shift) & mask
+	for t.slots[i] != 0 {
+		i = (i + 1) & mask
+	}
+	t.slots[i] = uint64(tag)<<32 | uint64(id)
+}
+
+func (t *wTable) grow() {
+	old := t.slots
+	size := max(2*len(old), wMinSlots)
+	t.slots = make([]uint64, size)
+	t.shift = 32
+	for size > 1 {
+		size >>= 1
+		t.shift--
+	}
+	for _, s := range old {
+		if s != 0 {
+			t.insert(uint32(s>>32), uint32(s))
+		}
+	}
+}
+
+// wField is what the writer remembers of a FIELD object.
+type wField struct {
+	off      wRef // the object itself
+	nextHash wRef // next of its bucket
+	head     wRef // newest DATA of this field
+	pos      uint16
+	dirty    bool // the link fields in the file are old; it is in wMem.dirtyFields
+}
+
+// wKey stands for a field name: its hashes under seed0 and seed1.
+type wKey struct{ k0, k1 uint64 }
+
+// wBuckets is a hash table of the file as the file has it, and beside it the
+// record at the end of each chain, which a new object is linked behind.
+type wBuckets struct {
+	off   uint64   // of the items, in the file
+	items []byte   // 16 bytes a bucket: head and tail offset
+	last  []uint32 // record at the tail of the chain, 0 if it is empty
+	dirty []uint64 // a bit for each block of wBlock bytes of items: the file's copy is old
+	any   bool     // a bit of dirty is set
+}
+
+const (
+	wBlock     = 1 << 10  // unit in which a table is rewritten
+	wBlockGap  = 4        // clean blocks written along to save a call
+	wMaxPiece  = 64 << 10 // a larger write makes later ones of the same pages dearer
+	wHashItem  = 16
+	wBlockItem = wBlock / wHashItem
+)
+
+func newBuckets(off, n uint64) wBuckets {
+	return wBuckets{
+		off:   off,
+		items: make([]byte, n*wHashItem),
+		last:  make([]uint32, n),
+		dirty: make([]uint64, (n*wHashItem/wBlock+1+63)/64),
+	}
+}
+
+func (b *wBuckets) touch(bucket uint64) {
+	block := bucket / wBlockItem
+	b.dirty[block/64] |= 1 << (block % 64)
+	b.any = true
+}

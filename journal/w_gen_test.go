@@ -1,0 +1,137 @@
+package journal
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/tidemark-log/tidemark/entry"
+)
+
+// wGen makes the same entries for the same seed: many that repeat the fields of
+// others, some of them odd.
+type wGen struct {
+	r        *rand.Rand
+	n        int
+	rt, mono uint64
+	boot     entry.ID
+}
+
+func newGen(seed uint64) *wGen {
+	g := &wGen{r: rand.New(rand.NewPCG(seed, 1)), rt: 1_700_000_000_000_000, mono: 1_000_000}
+	g.newBoot()
+	return g
+}
+
+func (g *wGen) newBoot() {
+	for i := range g.boot {
+		g.boot[i] = byte(g.r.Uint32())
+	}
+	g.mono = 1_000_000
+}
+
+func (g *wGen) text(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = "etaoin shrdlu.cmfwyp-vbgkqjxz0123456789"[g.r.IntN(39)]
+	}
+	return b
+}
+
+// next makes an entry with a time of its own.
+func (g *wGen) next() entry.Entry {
+	g.n++
+	g.rt += uint64(g.r.IntN(100_000))
+	g.mono += uint64(g.r.IntN(100_000))
+	pid := g.r.IntN(30)
+	f := []string{
+		"_BOOT_ID=" + g.boot.String(),
+		fmt.Sprintf("MESSAGE=message %d %s", g.n, g.text(g.r.IntN(60))),
+		fmt.Sprintf("PRIORITY=%d", g.r.IntN(8)),
+		"_HOSTNAME=host",
+		"_MACHINE_ID=3d1219c7c4c5404aaa1f6d2a48adfda4",
+		fmt.Sprintf("_PID=%d", 1000+pid),
+		fmt.Sprintf("_UID=%d", pid%3),
+		fmt.Sprintf("_SYSTEMD_UNIT=unit-%d.service", pid%7),
+		"_TRANSPORT=journal",
+		fmt.Sprintf("SYSLOG_IDENTIFIER=prog%d", pid%5),
+		fmt.Sprintf("_SOURCE_REALTIME_TIMESTAMP=%d", g.rt-7),
+	}
+	e := entry.Entry{Realtime: g.rt, Monotonic: g.mono, BootID: g.boot}
+	switch g.r.IntN(40) {
+	case 0:
+		f = append(f, "STACK="+string(bytes.Repeat(g.text(40), 1+g.r.IntN(50)))) // compresses
+	case 1:
+		b := make([]byte, 600)
+		for i := range b {
+			b[i] = byte(g.r.Uint32())
+		}
+		f = append(f, "BLOB="+string(b)) // does not
+	case 2:
+		f = append(f, "TAG=x", "TAG=x", "TAG=y", "EMPTY=")
+	case 3:
+		f = append(f, "MULTI=one\ntwo\n", "BIN=\x00\x01\xff")
+	case 4:
+		f = f[1:2]
+	case 5:
+		f = append(f, fmt.Sprintf("FIELD_%d=1", g.r.IntN(60)))
+	}
+	for _, s := range f {
+		e.Fields = append(e.Fields, entry.Field(s))
+	}
+	return e
+}
+
+func (g *wGen) batch(n int) []entry.Entry {
+	b := make([]entry.Entry, n)
+	for i := range b {
+		b[i] = g.next()
+	}
+	return b
+}
+
+// needTool skips a test on a machine without a program of systemd.
+func needTool(t testing.TB, name string) string {
+	t.Helper()
+	p, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	return p
+}
+
+// journalctlVerify has the real journalctl verify a file.
+func journalctlVerify(t testing.TB, path string) {
+	t.Helper()
+	out, err := exec.Command(needTool(t, "journalctl"), "--verify", "--file="+path).CombinedOutput()
+	if err != nil {
+		t.Fatalf("journalctl --verify: %v\n%s", err, out)
+	}
+}
+
+// journalctlExport has the real journalctl export a file.
+func journalctlExport(t testing.TB, path string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command(needTool(t, "journalctl"), append([]string{"-o", "export", "--file=" + path}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("journalctl -o export: %v\n%s", err, stderr.Bytes())
+	}
+	return out
+}
+
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
