@@ -1,0 +1,216 @@
+// Package web is the HTTP door of the daemon: JSON lines come in at /ingest and
+// are answered once they are as safe as the client asks for; /ping, /healthz,
+// /readyz and /metrics tell how the daemon is. It reads no file and keeps no
+// entry.
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal"
+	"github.com/tidemark-log/tidemark/settle"
+)
+
+// Sink is where entries go. Its methods are called concurrently.
+type Sink interface {
+	// TryAppend appends all entries or none. An error that wraps
+	// journal.ErrBufferFull means later, one that wraps syscall.ENOSPC that the
+	// disk is full.
+	TryAppend(entries []entry.Entry) (journal.Ticket, error)
+	// Wait returns nil once what the ticket stands for has reached the level.
+	Wait(ctx context.Context, t journal.Ticket, l settle.Level) error
+}
+
+// Decoder turns lines into entries. It is used by one request.
+type Decoder interface {
+	// Decode reads one JSON object. The entry is valid until the next call. An
+	// error says what is wrong with the line.
+	Decode(line []byte) (entry.Entry, error)
+}
+
+// Config of a Server. Sink and NewDecoder are required.
+type Config struct {
+	Sink Sink
+	// NewDecoder makes the decoder of a request from peer, the address of a
+	// client, empty on a Unix socket.
+	NewDecoder func(peer string) Decoder
+	// Least is the level that every answer waits for at least: Synced when the
+	// sync policy is all. Zero: Appended.
+	Least settle.Level
+	// Stats is read by /metrics. Nil: only the door's own counts.
+	Stats func() Stats
+	// Ready returns why the daemon cannot take entries, nil when it can. Nil:
+	// always ready.
+	Ready func() error
+	// MaxBody bounds a request's body in bytes, decompressed. 0: DefaultMaxBody.
+	MaxBody int64
+	// MaxLine bounds a line in bytes. 0: DefaultMaxLine.
+	MaxLine int
+	// RetryAfter is what a client is told when the buffer is full. 0:
+	// DefaultRetryAfter. It is told in whole seconds.
+	RetryAfter time.Duration
+}
+
+// Defaults of Config.
+const (
+	DefaultMaxBody    = 64 << 20
+	DefaultMaxLine    = 1 << 20
+	DefaultRetryAfter = time.Second
+)
+
+// Times a client may take. A body may come slowly: it can be a live stream.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+)
+
+// Grace is how long requests in progress may take when the server ends. After
+// it their connections are closed.
+const Grace = 5 * time.Second
+
+// Server is the door. Build it with New.
+type Server struct {
+	cfg     Config
+	handler http.Handler
+	counts  counts
+}
+
+// New builds a server; it listens on nothing yet.
+func New(cfg Config) *Server {
+	if cfg.MaxBody <= 0 {
+		cfg.MaxBody = DefaultMaxBody
+	}
+	if cfg.MaxLine <= 0 {
+		cfg.MaxLine = DefaultMaxLine
+	}
+	if cfg.RetryAfter <= 0 {
+		cfg.RetryAfter = DefaultRetryAfter
+	}
+	cfg.Least = max(cfg.Least, settle.Appended)
+	s := &Server{cfg: cfg}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /ingest", s.ingest)
+	mux.HandleFunc("GET /ping", text("PONG"))
+	mux.HandleFunc("GET /healthz", text("ok"))
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.Handle("GET /metrics", s.metrics())
+	// A browser on this machine is no client: what another site's page sends is
+	// refused, and nothing is ever answered with CORS headers.
+	s.handler = http.NewCrossOriginProtection().Handler(mux)
+	return s
+}
+
+// Handler serves requests that came over TCP: Host must be an address or
+// localhost.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !localHost(r.Host) {
+			s.counts.badHost.Add(1)
+			http.Error(w, "Host must be an address or localhost", http.StatusForbidden)
+			return
+		}
+		s.handler.ServeHTTP(w, r)
+	})
+}
+
+// Serve answers on l until ctx is done. Then it closes l, waits up to Grace for
+// requests in progress, and returns nil. On a Unix socket the Host header means
+// nothing and is not looked at.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	handler := s.Handler()
+	if l.Addr().Network() == "unix" {
+		handler = s.handler
+	}
+	hs := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0),
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), Grace)
+		defer cancel()
+		if hs.Shutdown(grace) != nil {
+			hs.Close() //nolint:errcheck // what is left is closed either way
+		}
+	})
+	err := hs.Serve(l)
+	if stop() {
+		return err
+	}
+	<-ended
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// text answers with one line.
+func text(line string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		io.WriteString(w, line+"\n") //nolint:errcheck // the client may have gone
+	}
+}
+
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if s.cfg.Ready != nil {
+		if err := s.cfg.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+	}
+	text("ready")(w, r)
+}
+
+// localHost reports whether a Host header names this machine in a way that no
+// name server can have given it: an address or localhost.
+func localHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host) != nil
+}
+
+// counts is what the door has seen.
+type counts struct {
+	entries    atomic.Uint64 // accepted by the sink
+	bytes      atomic.Uint64 // of accepted lines
+	badLine    atomic.Uint64
+	tooLong    atomic.Uint64 // lines or bodies over their limit
+	bufferFull atomic.Uint64
+	diskFull   atomic.Uint64
+	failed     atomic.Uint64 // the sink or a wait failed otherwise
+	badType    atomic.Uint64
+	badHost    atomic.Uint64
+}
+
+// Counts returns what came in, by reason; the reason of accepted entries is
+// "entries".
+func (s *Server) Counts() []Count {
+	c := &s.counts
+	return []Count{
+		{"http", "entries", c.entries.Load()},
+		{"http", "bytes", c.bytes.Load()},
+		{"http", "bad_line", c.badLine.Load()},
+		{"http", "too_long", c.tooLong.Load()},
+		{"http", "buffer_full", c.bufferFull.Load()},
+		{"http", "disk_full", c.diskFull.Load()},
+		{"http", "failed", c.failed.Load()},
+		{"http", "bad_type", c.badType.Load()},
+		{"http", "bad_host", c.badHost.Load()},
+	}
+}

@@ -1,0 +1,400 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal"
+	"github.com/tidemark-log/tidemark/settle"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSink keeps messages; it fails from the given line or level on.
+type fakeSink struct {
+	mu       sync.Mutex
+	messages []string
+	waits    []settle.Level
+	room     int // entries it takes before it fails with refuse
+	refuse   error
+	waitErr  map[settle.Level]error
+}
+
+func (s *fakeSink) TryAppend(entries []entry.Entry) (journal.Ticket, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range entries {
+		if s.refuse != nil && len(s.messages) >= s.room {
+			return journal.Ticket{}, s.refuse
+		}
+		m, _ := entries[i].Get("MESSAGE")
+		from, _ := entries[i].Get("_SOURCE_ADDR")
+		s.messages = append(s.messages, string(m)+"@"+string(from))
+	}
+	return journal.Ticket{}, nil
+}
+
+func (s *fakeSink) Wait(_ context.Context, _ journal.Ticket, l settle.Level) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits = append(s.waits, l)
+	return s.waitErr[l]
+}
+
+func (s *fakeSink) last() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.messages
+}
+
+// fakeDecoder takes {TEXT} as the message TEXT.
+type fakeDecoder struct{ peer string }
+
+func (d fakeDecoder) Decode(line []byte) (entry.Entry, error) {
+	if !bytes.HasPrefix(line, []byte("{")) {
+		return entry.Entry{}, errors.New("want an object")
+	}
+	return entry.Entry{Fields: []entry.Field{
+		entry.Field("MESSAGE=" + strings.Trim(string(line), "{}")),
+		entry.Field("_SOURCE_ADDR=" + d.peer),
+	}}, nil
+}
+
+func config(s Sink) Config {
+	return Config{Sink: s, NewDecoder: func(peer string) Decoder { return fakeDecoder{peer} }}
+}
+
+func gz(s string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, s)
+	z.Close()
+	return b.String()
+}
+
+func TestIngest(t *testing.T) {
+	full := &fakeSink{room: 1, refuse: fmt.Errorf("append: %w", journal.ErrBufferFull)}
+	noSpace := &fakeSink{refuse: fmt.Errorf("append: %w", syscall.ENOSPC)}
+	unsynced := &fakeSink{waitErr: map[settle.Level]error{settle.Synced: errors.New("sync: input/output error")}}
+	tests := []struct {
+		name    string
+		sink    *fakeSink
+		least   settle.Level
+		query   string
+		header  map[string]string
+		body    string
+		status  int
+		answer  string
+		kept    []string
+		waits   []settle.Level
+		retryIn string
+	}{
+		{
+			name: "lines", body: "{a}\n\n{b}\n{c}", status: 200,
+			answer: `{"accepted":3,"ack":"appended"}`,
+			kept:   []string{"a@192.0.2.1", "b@192.0.2.1", "c@192.0.2.1"}, waits: []settle.Level{settle.Appended},
+		},
+		{name: "nothing", body: "\n \n", status: 200, answer: `{"accepted":0,"ack":"appended"}`, waits: []settle.Level{settle.Appended}},
+		{
+			name: "gzip", header: map[string]string{"Content-Encoding": "gzip"}, body: gz("{a}\n"), status: 200,
+			answer: `{"accepted":1,"ack":"appended"}`, kept: []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended},
+		},
+		{
+			name: "synced", query: "?ack=synced", body: "{a}\n", status: 200,
+			answer: `{"accepted":1,"ack":"synced"}`, kept: []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended, settle.Synced},
+		},
+		{
+			name: "policy above the request", least: settle.Synced, query: "?ack=appended", body: "{a}\n", status: 200,
+			answer: `{"accepted":1,"ack":"synced"}`, kept: []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended, settle.Synced},
+		},
+		{name: "replicated", query: "?ack=replicated", body: "{a}\n", status: 400, answer: `{"accepted":0,"ack":"appended","error":"ack=replicated: no target to replicate to is configured"}`},
+		{name: "unknown level", query: "?ack=soon", body: "{a}\n", status: 400, answer: `{"accepted":0,"ack":"appended","error":"invalid ack level \"soon\": want appended, synced or replicated"}`},
+		{
+			name: "bad line keeps the ones before", query: "?ack=synced", body: "{a}\n\nb\n{c}\n", status: 400,
+			answer: `{"accepted":1,"ack":"synced","error":"line 3: want an object","line":3}`,
+			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended, settle.Synced},
+		},
+		{
+			name: "full buffer", sink: full, body: "{a}\n{b}\n", status: 503, retryIn: "1",
+			answer: `{"accepted":1,"ack":"appended","error":"line 2: the buffer is full: send again from this line on","line":2}`,
+			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended},
+		},
+		{
+			name: "full disk", sink: noSpace, body: "{a}\n", status: 507,
+			answer: `{"accepted":0,"ack":"appended","error":"line 1: the disk is full: send again from this line on when there is space","line":1}`,
+			waits:  []settle.Level{settle.Appended},
+		},
+		{
+			name: "failed sync is not acknowledged", sink: unsynced, query: "?ack=synced", body: "{a}\n", status: 500,
+			answer: `{"accepted":1,"ack":"appended","error":"wait until synced: sync: input/output error"}`,
+			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended, settle.Synced},
+		},
+		{
+			name: "form", header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, body: "{a}", status: 415,
+			answer: `{"accepted":0,"ack":"appended","error":"the body must be JSON lines: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE http://localhost:19531/ingest"}`,
+		},
+		{
+			name: "brotli", header: map[string]string{"Content-Encoding": "br"}, body: "{a}", status: 415,
+			answer: `{"accepted":0,"ack":"appended","error":"unknown Content-Encoding: gzip -c FILE | curl -H 'Content-Type: application/x-ndjson' -H 'Content-Encoding: gzip' --data-binary @- http://localhost:19531/ingest"}`,
+		},
+		{
+			name: "idempotency key", header: map[string]string{"Idempotency-Key": "k"}, body: "{a}", status: 400,
+			answer: `{"accepted":0,"ack":"appended","error":"the Idempotency-Key header is not supported yet: send without it"}`,
+		},
+		{name: "body over its limit", body: "{" + strings.Repeat("x", 300) + "}", status: 413, answer: `{"accepted":0,"ack":"appended","error":"the body is longer than the limit of 200 bytes"}`},
+		{
+			name: "bomb", header: map[string]string{"Content-Encoding": "gzip"}, body: gz("{a}\n" + strings.Repeat("\n", 100_000)), status: 413,
+			answer: `{"accepted":1,"ack":"appended","error":"the body is longer than the limit of 200 bytes"}`,
+			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended},
+		},
+		{
+			name: "line over its limit", body: "{a}\n{" + strings.Repeat("x", 100) + "}\n", status: 413,
+			answer: `{"accepted":1,"ack":"appended","error":"line 2: longer than the limit of 50 bytes a line","line":2}`,
+			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended},
+		},
+		{
+			name: "cut gzip", header: map[string]string{"Content-Encoding": "gzip"}, body: gz("{a}\n")[:20], status: 400,
+			answer: `{"accepted":1,"ack":"appended","error":"line 2: read the body: unexpected EOF","line":2}`,
+			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sink := tt.sink
+			if sink == nil {
+				sink = &fakeSink{}
+			}
+			cfg := config(sink)
+			cfg.Least, cfg.MaxBody, cfg.MaxLine = tt.least, 200, 50
+			r := httptest.NewRequest("POST", "http://localhost:19531/ingest"+tt.query, strings.NewReader(tt.body))
+			r.Header.Set("Content-Type", "application/x-ndjson; charset=utf-8")
+			for k, v := range tt.header {
+				r.Header.Set(k, v)
+			}
+			w := httptest.NewRecorder()
+			New(cfg).Handler().ServeHTTP(w, r)
+			if w.Code != tt.status {
+				t.Errorf("status %d, want %d", w.Code, tt.status)
+			}
+			if diff := cmp.Diff(tt.answer+"\n", w.Body.String()); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.kept, sink.last()); diff != "" {
+				t.Errorf("kept (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.waits, sink.waits); diff != "" {
+				t.Errorf("waited for (-want +got):\n%s", diff)
+			}
+			if got := w.Header().Get("Retry-After"); got != tt.retryIn {
+				t.Errorf("Retry-After %q, want %q", got, tt.retryIn)
+			}
+		})
+	}
+}
+
+// TestLiveStream sends a body that never ends: each line is appended when it
+// comes, not when the body is complete.
+func TestLiveStream(t *testing.T) {
+	sink := &fakeSink{}
+	appended := make(chan string)
+	cfg := config(tellingSink{sink, appended})
+	srv := httptest.NewServer(New(cfg).Handler())
+	defer srv.Close()
+	body, in := io.Pipe()
+	done := make(chan string)
+	go func() {
+		resp, err := http.Post(srv.URL+"/ingest", "application/x-ndjson", body)
+		if err != nil {
+			done <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		done <- string(b)
+	}()
+	for _, line := range []string{"one", "two"} {
+		io.WriteString(in, "{"+line+"}\n")
+		if got := <-appended; got != line+"@127.0.0.1" {
+			t.Errorf("appended %s, want %s", got, line)
+		}
+	}
+	in.Close()
+	if got, want := <-done, `{"accepted":2,"ack":"appended"}`+"\n"; got != want {
+		t.Errorf("answer %s, want %s", got, want)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+type tellingSink struct {
+	*fakeSink
+	appended chan<- string
+}
+
+func (s tellingSink) TryAppend(entries []entry.Entry) (journal.Ticket, error) {
+	t, err := s.fakeSink.TryAppend(entries)
+	kept := s.last()
+	s.appended <- kept[len(kept)-1]
+	return t, err
+}
+
+func TestPages(t *testing.T) {
+	notReady := config(&fakeSink{})
+	notReady.Ready = func() error { return errors.New("the disk is full") }
+	ready := config(&fakeSink{})
+	tests := []struct {
+		name, method, target, host string
+		header                     [2]string
+		cfg                        Config
+		status                     int
+		body                       string
+	}{
+		{name: "ping", target: "/ping", cfg: ready, status: 200, body: "PONG\n"},
+		{name: "health", target: "/healthz", cfg: notReady, status: 200, body: "ok\n"},
+		{name: "ready", target: "/readyz", cfg: ready, status: 200, body: "ready\n"},
+		{name: "not ready", target: "/readyz", cfg: notReady, status: 503, body: "the disk is full\n"},
+		{name: "nothing there", target: "/", cfg: ready, status: 404, body: "404 page not found\n"},
+		{name: "get of ingest", target: "/ingest", cfg: ready, status: 405, body: "Method Not Allowed\n"},
+		{name: "address", target: "/ping", host: "[::1]:80", cfg: ready, status: 200, body: "PONG\n"},
+		{name: "bare address", target: "/ping", host: "127.0.0.1", cfg: ready, status: 200, body: "PONG\n"},
+		{name: "a name", target: "/ping", host: "evil.example:19531", cfg: ready, status: 403, body: "Host must be an address or localhost\n"},
+		{
+			name: "another site's page", method: "POST", target: "/ingest", header: [2]string{"Sec-Fetch-Site", "cross-site"}, cfg: ready, status: 403,
+			body: "cross-origin request detected from Sec-Fetch-Site header\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			method := tt.method
+			if method == "" {
+				method = "GET"
+			}
+			r := httptest.NewRequest(method, "http://localhost"+tt.target, nil)
+			if tt.host != "" {
+				r.Host = tt.host
+			}
+			if tt.header[0] != "" {
+				r.Header.Set(tt.header[0], tt.header[1])
+			}
+			w := httptest.NewRecorder()
+			New(tt.cfg).Handler().ServeHTTP(w, r)
+			if w.Code != tt.status || w.Body.String() != tt.body {
+				t.Errorf("%d %q, want %d %q", w.Code, w.Body.String(), tt.status, tt.body)
+			}
+			for h := range w.Header() {
+				if strings.HasPrefix(h, "Access-Control-") {
+					t.Errorf("CORS header %s", h)
+				}
+			}
+		})
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	cfg := config(&fakeSink{})
+	cfg.Stats = func() Stats {
+		return Stats{
+			Version: "v9", Syncs: 3, SyncErrors: 1, SyncSeconds: 0.5, Unsynced: 7, Buffered: 8, Buffer: 64, Usage: 9, Available: 10, DiskFull: true,
+			Counts: []Count{{"native", "entries", 5}, {"native", "bad_name", 2}},
+		}
+	}
+	s := New(cfg)
+	r := httptest.NewRequest("POST", "http://localhost/ingest", strings.NewReader("{ab}\nx"))
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	c := &collector{server: s, d: newDescs()}
+	want := `
+# HELP tidemark_buffer_bytes Bytes accepted and not yet written.
+# TYPE tidemark_buffer_bytes gauge
+tidemark_buffer_bytes 8
+# HELP tidemark_disk_full 1 while entries wait or are refused for lack of space.
+# TYPE tidemark_disk_full gauge
+tidemark_disk_full 1
+# HELP tidemark_entries_total Entries taken, by the path they came on.
+# TYPE tidemark_entries_total counter
+tidemark_entries_total{transport="http"} 1
+tidemark_entries_total{transport="native"} 5
+# HELP tidemark_received_bytes_total Bytes of the entries taken, by the path they came on.
+# TYPE tidemark_received_bytes_total counter
+tidemark_received_bytes_total{transport="http"} 4
+# HELP tidemark_unsynced_entries Entries not yet on stable storage.
+# TYPE tidemark_unsynced_entries gauge
+tidemark_unsynced_entries 7
+`
+	err := testutil.CollectAndCompare(c, strings.NewReader(want), "tidemark_buffer_bytes", "tidemark_disk_full",
+		"tidemark_entries_total", "tidemark_received_bytes_total", "tidemark_unsynced_entries")
+	if err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v %v", problems, err)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/metrics", nil))
+	for _, line := range []string{
+		`tidemark_refused_total{reason="bad_name",transport="native"} 2`,
+		`tidemark_refused_total{reason="bad_line",transport="http"} 1`, `tidemark_sync_seconds_total 0.5`,
+	} {
+		if !strings.Contains(w.Body.String(), line+"\n") {
+			t.Errorf("/metrics lacks %s", line)
+		}
+	}
+}
+
+// TestServe ends with its context, on a Unix socket whose Host is not looked at.
+func TestServe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "http")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	sink := &fakeSink{}
+	go func() { done <- New(config(sink)).Serve(ctx, l) }()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}}}
+	resp, err := client.Post("http://any.name/ingest", "application/x-ndjson", strings.NewReader("{a}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	if diff := cmp.Diff([]string{"a@"}, sink.last()); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	resp, err = client.Post("http://any.name/ingest", "text/plain", strings.NewReader("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if want := "--unix-socket " + path + " http://localhost/ingest"; resp.StatusCode != 415 || !strings.Contains(string(b), want) {
+		t.Errorf("%d %s, want 415 with %s", resp.StatusCode, b, want)
+	}
+	client.CloseIdleConnections()
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Serve = %v", err)
+	}
+}
