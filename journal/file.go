@@ -47,6 +47,7 @@ type File struct {
 	torn     error    // what is known to be damaged before anything is read
 	// renumbered counts how often entries got new numbers.
 	renumbered int
+	generation int // counts Refreshes, from 1
 
 	warnings []error // first maxWarnings
 	nWarn    int
@@ -170,6 +171,16 @@ func (f *File) Entries() uint64 {
 	return f.n
 }
 
+// DiskUsage is the space the file takes on disk, in bytes.
+func (f *File) DiskUsage() int64 {
+	if osf, ok := f.r.(*os.File); ok {
+		if st, err := osf.Stat(); err == nil {
+			return blocksOf(st)
+		}
+	}
+	return f.size()
+}
+
 // Warnings returns what was found damaged so far, at most 16 errors and one
 // that counts the others. All are *FormatError or wrap one.
 func (f *File) Warnings() []error {
@@ -238,6 +249,7 @@ func (f *File) refresh() error {
 		f.tag = f.cache.newTag() // cut and written anew: forget the payloads
 	}
 	f.hdr = h
+	f.generation++
 	f.torn = f.checkHeader()
 	f.setMain()
 	return nil

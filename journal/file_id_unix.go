@@ -19,3 +19,11 @@ func identityOf(st fs.FileInfo) fileIdentity {
 	}
 	return fileIdentity{}
 }
+
+// blocksOf is the size on disk in bytes.
+func blocksOf(st fs.FileInfo) int64 {
+	if s, ok := st.Sys().(*syscall.Stat_t); ok {
+		return int64(s.Blocks) * 512
+	}
+	return st.Size()
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"runtime/debug"
 	"slices"
 
 	"github.com/tidemark-log/tidemark/entry"
@@ -37,7 +38,9 @@ type Journal struct {
 	heap    mergeHeap
 	pending bool    // some cursor is fresh, or its file has grown
 	current *cursor // of the entry that was delivered last, until it is advanced
-	caught  uint64  // realtime of the place where the end was met last; 0: never
+	// delivered tells the last sequence numbers of files that are gone.
+	delivered map[entry.ID]uint64
+	caught    uint64 // realtime of the place where the end was met last; 0: never
 
 	e  entry.Entry
 	fs fields
@@ -129,7 +132,7 @@ func (j *Journal) Warnings() []error {
 // present place on. The zero Match matches all.
 func (j *Journal) SetMatch(m Match) {
 	j.match = m
-	for _, c := range j.files {
+	for _, c := range slices.Concat(j.files, j.limbo) {
 		c.plan = m.plan(j.opts.Scan)
 	}
 	j.detach()
@@ -137,7 +140,7 @@ func (j *Journal) SetMatch(m Match) {
 
 // detach forgets the places in all files; they are found anew from j.loc.
 func (j *Journal) detach() {
-	for _, c := range j.files {
+	for _, c := range slices.Concat(j.files, j.limbo) {
 		c.state, c.late, c.pos = stateFresh, false, 0
 		c.head = entryHead{}
 	}
@@ -149,8 +152,11 @@ func (j *Journal) detach() {
 
 func (j *Journal) seek(loc location) {
 	j.loc = loc
-	j.caught = 0
+	j.caught, j.delivered = 0, nil
 	j.detach()
+	for _, c := range j.files {
+		c.seq = 0
+	}
 }
 
 // SeekHead goes before the first entry.
@@ -226,7 +232,7 @@ func (j *Journal) Skip(n int) (int, error) {
 		dir, n = up, -n
 	}
 	for i := range n {
-		if err := j.guarded(func() error { return j.pick(dir) }); err != nil {
+		if err := j.guarded((*Journal).pick, dir); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
@@ -237,13 +243,7 @@ func (j *Journal) Skip(n int) (int, error) {
 }
 
 func (j *Journal) move(dir direction) (*entry.Entry, error) {
-	var err error
-	if j.opts.Map {
-		err = j.guarded(func() error { return j.moveTo(dir) })
-	} else {
-		err = j.moveTo(dir)
-	}
-	if err != nil {
+	if err := j.guarded((*Journal).moveTo, dir); err != nil {
 		return nil, err
 	}
 	return &j.e, nil
@@ -280,13 +280,16 @@ func (j *Journal) pick(dir direction) error {
 			continue
 		}
 		j.current = c
+		c.seq = c.head.seqnum
 		j.loc.kind = atEntry
 		j.loc.has = entry.HasSeqnumID | entry.HasSeqnum | entry.HasBootID | entry.HasMonotonic | entry.HasRealtime | entry.HasXorHash
 		j.loc.entryHead = c.head
 		j.loc.seqnumID = c.f.hdr.SeqnumID
 		return nil
 	}
-	j.caught = max(j.loc.realtime, 1)
+	if dir == down {
+		j.caught = max(j.loc.realtime, 1)
+	}
 	return io.EOF
 }
 
@@ -317,7 +320,7 @@ func (j *Journal) prepareAll() {
 		switch {
 		case c.state == stateFresh:
 			err = j.prepare(c)
-		case c.state == stateTail && j.dir == down && c.f.Entries() != c.seen:
+		case c.state == stateTail && j.dir == down && c.grown():
 			err = c.resume(j.dir)
 		default:
 			continue
@@ -333,15 +336,9 @@ func (j *Journal) prepareAll() {
 
 // prepare finds the first entry of a file beyond the present place.
 func (j *Journal) prepare(c *cursor) error {
-	loc, late := j.loc, c.late && j.dir == down
-	if late && !j.follows(c) {
-		// A file of a new sequence that appears while the newest entries are being
-		// read: from the place on where the end was met before.
-		if j.caught > 1 {
-			loc = location{kind: atSeek, has: entry.HasRealtime, entryHead: entryHead{realtime: j.caught}}
-		} else if j.caught == 1 {
-			loc = location{kind: atHead}
-		}
+	loc := j.loc
+	if c.late && j.dir == down {
+		loc = j.lateLocation(c)
 	}
 	if err := c.place(&loc, j.dir); err != nil {
 		return err
@@ -361,9 +358,30 @@ func (j *Journal) prepare(c *cursor) error {
 	return nil
 }
 
-// follows reports whether c continues the sequence of the present place.
-func (j *Journal) follows(c *cursor) bool {
-	return j.loc.kind == atEntry && c.f.hdr.SeqnumID == j.loc.seqnumID
+// lateLocation is where a file is read from that was added while the others
+// were being read: behind what was delivered of its sequence, by other files;
+// else from where the end was met before. Its entries may be older than the
+// last one delivered.
+func (j *Journal) lateLocation(c *cursor) location {
+	seq := j.delivered[c.f.hdr.SeqnumID]
+	for _, o := range j.files {
+		if o.f.hdr.SeqnumID == c.f.hdr.SeqnumID {
+			seq = max(seq, o.seq)
+		}
+	}
+	switch {
+	case seq > 0:
+		return location{
+			kind: atSeek, has: entry.HasSeqnumID | entry.HasSeqnum,
+			seqnumID: c.f.hdr.SeqnumID, entryHead: entryHead{seqnum: seq + 1},
+		}
+	case j.caught > 1:
+		return location{kind: atSeek, has: entry.HasRealtime, entryHead: entryHead{realtime: j.caught}}
+	case j.caught == 1:
+		return location{kind: atHead}
+	default:
+		return j.loc
+	}
 }
 
 // fill reads the fields of the entry that was picked. It reports false when
@@ -405,32 +423,39 @@ func (j *Journal) Current() (entry.Cursor, bool) {
 }
 
 // guarded runs fn, which reads files that may be mapped.
-func (j *Journal) guarded(fn func() error) error {
+func (j *Journal) guarded(fn func(*Journal, direction) error, dir direction) error {
 	if !j.opts.Map {
-		return fn()
+		return fn(j, dir)
 	}
-	err := catchFault(fn)
-	for err == errFault { //nolint:errorlint // never wrapped
-		// Which file it was does not matter much: those that have become shorter
-		// are read by pread from now on, all places are found anew.
-		mapped := false
+	for {
+		err := j.caughtFault(fn, dir)
+		if err != errFault || !j.afterFault() { //nolint:errorlint // never wrapped
+			return err
+		}
+	}
+}
+
+func (j *Journal) caughtFault(fn func(*Journal, direction) error, dir direction) (err error) {
+	defer endFault(debug.SetPanicOnFault(true), &err)
+	return fn(j, dir)
+}
+
+// afterFault stops reading those files through mappings that have become
+// shorter, else all of them, and has all places found anew. It reports false
+// when there was none.
+func (j *Journal) afterFault() bool {
+	mapped := false
+	for _, all := range []bool{false, true} {
 		for _, c := range j.files {
-			if c.f.m != nil && uint64(max(c.f.size(), 0)) < uint64(len(c.f.m)) {
+			if c.f.m != nil && (all || c.f.size() < int64(len(c.f.m))) {
 				c.f.afterFault()
 				mapped = true
 			}
 		}
-		if !mapped {
-			for _, c := range j.files {
-				mapped = mapped || c.f.m != nil
-				c.f.afterFault()
-			}
+		if mapped {
+			break
 		}
-		j.detach()
-		if !mapped {
-			return err
-		}
-		err = catchFault(fn)
 	}
-	return err
+	j.detach()
+	return mapped
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 
+	"github.com/tidemark-log/tidemark/journal/internal/blob"
 	"github.com/tidemark-log/tidemark/journal/internal/object"
 )
 
@@ -13,7 +14,7 @@ type dataRef struct {
 	chain
 }
 
-func (d *dataRef) length(*File) uint64                       { return d.n }
+func (d *dataRef) length(*File) uint64                      { return d.n }
 func (d *dataRef) offset(f *File, i uint64) (uint64, error) { return d.slot(f, i) }
 
 // lookup finds the DATA object of a payload through the hash table and fills
@@ -105,7 +106,7 @@ func (f *File) samePayload(off uint64, t object.Type, payload []byte) (bool, err
 		return false, f.readFailed(off, err)
 	}
 	if flags != 0 && t == object.Data {
-		if p, err = f.decompress(f.scratch[:0], off, flags, p); err != nil {
+		if p, err = f.decompress(f.scratch[:0], off, flags, p, blob.MaxSize); err != nil {
 			return false, err
 		}
 		f.scratch = p[:0]

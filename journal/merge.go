@@ -28,16 +28,17 @@ type cursor struct {
 	head entryHead // of the candidate
 	ord  uint64    // its number in the file; in stateTail the number of the next
 	gen  int       // File.renumbered that ord belongs to
-	pos  uint64    // offset up to which matches have been looked for
+	pos  uint64    // offset up to which matches have been looked for, going down
 	seen uint64    // File.Entries when the end was met
+	tick int       // File.generation when the end was met
+	seq  uint64    // seqnum of the entry of this file delivered last; 0: none
 
-	plan matcher // evaluates the match in this file; nil: every entry matches
+	plan *plan // evaluates the match in this file; nil: every entry matches
 }
 
 // place finds the first candidate from a location on.
 func (c *cursor) place(loc *location, dir direction) error {
 	for {
-		c.gen = c.f.renumbered
 		i, err := c.f.find(loc, dir)
 		if errors.Is(err, errRenumbered) {
 			continue
@@ -45,10 +46,7 @@ func (c *cursor) place(loc *location, dir direction) error {
 		if err != nil {
 			return err
 		}
-		if c.gen != c.f.renumbered {
-			c.gen = c.f.renumbered
-		}
-		c.ord = i
+		c.gen, c.ord = c.f.renumbered, i
 		if dir == up {
 			c.ord--
 		}
@@ -64,6 +62,11 @@ func (c *cursor) place(loc *location, dir direction) error {
 func (c *cursor) settleAt(dir direction) error {
 	if c.ord >= c.f.Entries() { // also -1, going up
 		c.end(dir)
+		off, err := c.f.lastEntry()
+		if err != nil {
+			return c.f.damaged(err)
+		}
+		c.pos = off
 		return nil
 	}
 	if c.plan == nil {
@@ -78,13 +81,14 @@ func (c *cursor) settleAt(dir direction) error {
 
 // take reads entry c.ord.
 func (c *cursor) take(dir direction) error {
-	prev := c.head.off
-	if err := c.f.headAt(c.ord, &c.head); err != nil {
+	var h entryHead
+	if err := c.f.headAt(c.ord, &h); err != nil {
 		return err
 	}
-	if c.state == statePicked && prev != 0 && (c.head.off > prev) != (dir == down) {
-		return c.f.damaged(c.f.errorf(c.head.off, ErrCorrupt, "entries are not in order"))
+	if c.state == statePicked && (h.off > c.head.off) != (dir == down) {
+		return c.f.damaged(c.f.errorf(h.off, ErrCorrupt, "entries are not in order"))
 	}
+	c.head = h
 	c.state = stateCandidate
 	return nil
 }
@@ -96,6 +100,7 @@ func (c *cursor) match(off uint64, dir direction) error {
 		return c.f.damaged(err)
 	}
 	if got == 0 {
+		c.pos = max(c.pos, off-1)
 		c.end(dir)
 		return nil
 	}
@@ -110,7 +115,7 @@ func (c *cursor) match(off uint64, dir direction) error {
 // end notes that there is no further entry.
 func (c *cursor) end(dir direction) {
 	c.state = stateTail
-	c.seen = c.f.Entries()
+	c.seen, c.tick = c.f.Entries(), c.f.generation
 	if dir == up {
 		return
 	}
@@ -120,6 +125,12 @@ func (c *cursor) end(dir direction) {
 			c.pos = max(c.pos, off)
 		}
 	}
+}
+
+// grown reports whether there may be more behind the end. With a match also
+// links that were missing may have come.
+func (c *cursor) grown() bool {
+	return c.f.Entries() != c.seen || c.plan != nil && c.f.generation != c.tick
 }
 
 // advance goes on from the entry that was delivered or passed over.
@@ -248,10 +259,18 @@ func (h *mergeHeap) push(c *cursor) {
 	}
 }
 
+// init makes a heap of the list.
+func (h *mergeHeap) init() {
+	for i := len(h.list)/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
+}
+
 // fix restores the order after the top has changed.
-func (h *mergeHeap) fix() {
+func (h *mergeHeap) fix() { h.down(0) }
+
+func (h *mergeHeap) down(i int) {
 	l := h.list
-	i := 0
 	for {
 		k := 2*i + 1
 		if k >= len(l) {

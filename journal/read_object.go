@@ -65,25 +65,24 @@ func (f *File) objectAt(off uint64, t object.Type, n uint64) (b []byte, size uin
 	return b, size, nil
 }
 
-// readHead reads the ENTRY object at off.
+// readHead reads the ENTRY object at off. On an error h is left as it was.
 func (f *File) readHead(off uint64, h *entryHead) error {
 	b, size, err := f.objectAt(off, object.Entry, object.EntryItems)
 	if err != nil {
 		return err
 	}
-	h.off, h.size = off, size
-	h.seqnum = object.U64(b, object.EntrySeqnum)
-	h.realtime = object.U64(b, object.EntryRealtime)
-	h.monotonic = object.U64(b, object.EntryMonotonic)
-	h.xorHash = object.U64(b, object.EntryXorHash)
-	h.boot = entry.ID(b[object.EntryBootID:])
 	items := size - object.EntryItems
 	if items == 0 || items%f.entryItemSize() != 0 {
 		return f.errorf(off, ErrCorrupt, "entry of %d bytes", size)
 	}
-	if h.seqnum == 0 || h.realtime == 0 || h.realtime >= object.TimeLimit || h.monotonic >= object.TimeLimit {
-		return f.errorf(off, ErrCorrupt, "entry with seqnum %d, realtime %d, monotonic %d", h.seqnum, h.realtime, h.monotonic)
+	seqnum, realtime, monotonic := object.U64(b, object.EntrySeqnum), object.U64(b, object.EntryRealtime), object.U64(b, object.EntryMonotonic)
+	if seqnum == 0 || realtime == 0 || realtime >= object.TimeLimit || monotonic >= object.TimeLimit {
+		return f.errorf(off, ErrCorrupt, "entry with seqnum %d, realtime %d, monotonic %d", seqnum, realtime, monotonic)
 	}
+	h.off, h.size = off, size
+	h.seqnum, h.realtime, h.monotonic = seqnum, realtime, monotonic
+	h.xorHash = object.U64(b, object.EntryXorHash)
+	h.boot = entry.ID(b[object.EntryBootID:])
 	return nil
 }
 
@@ -124,6 +123,10 @@ func (f *File) readItems(h *entryHead, fs *fields) error {
 	return nil
 }
 
+// maxEntryBytes bounds the fields of one entry together, as journald does
+// (ENTRY_SIZE_MAX).
+const maxEntryBytes = 1 << 30
+
 // readFields reads all fields of the entry into fs. Fields that are damaged are
 // left out, warned of and counted in fs.bad.
 func (f *File) readFields(h *entryHead, fs *fields) error {
@@ -132,7 +135,7 @@ func (f *File) readFields(h *entryHead, fs *fields) error {
 	}
 	fs.arena, fs.ends, fs.bad = fs.arena[:0], fs.ends[:0], 0
 	for _, off := range fs.items {
-		arena, err := f.appendData(fs.arena, off)
+		arena, err := f.appendData(fs.arena, off, maxEntryBytes-len(fs.arena))
 		if err != nil {
 			fs.bad++
 			f.warn(err)
@@ -151,8 +154,9 @@ func (f *File) readFields(h *entryHead, fs *fields) error {
 }
 
 // appendData appends the payload, NAME=value, of the DATA object at off to dst,
-// uncompressed. On an error it returns dst as it came.
-func (f *File) appendData(dst []byte, off uint64) ([]byte, error) {
+// uncompressed, if it has no more than limit bytes. On an error it returns dst
+// as it came.
+func (f *File) appendData(dst []byte, off uint64, limit int) ([]byte, error) {
 	if f.cache != nil {
 		if p := f.cache.get(f.tag | off); p != nil {
 			return append(dst, p...), nil
@@ -170,13 +174,16 @@ func (f *File) appendData(dst []byte, off uint64) ([]byte, error) {
 	}
 	from := len(dst)
 	out := dst
-	if flags == 0 {
-		if len(p) > blob.MaxSize {
-			return dst, f.errorf(off, ErrCorrupt, "field of %d bytes", len(p))
-		}
+	limit = min(limit, blob.MaxSize)
+	switch {
+	case flags == 0 && len(p) <= limit:
 		out = append(dst, p...)
-	} else if out, err = f.decompress(dst, off, flags, p); err != nil {
-		return dst, err
+	case flags == 0 || limit <= 0:
+		return dst, f.errorf(off, ErrCorrupt, "field of %d bytes, larger than can be", len(p))
+	default:
+		if out, err = f.decompress(dst, off, flags, p, limit); err != nil {
+			return dst, err
+		}
 	}
 	if bytes.IndexByte(out[from:], '=') < 1 {
 		return dst, f.errorf(off, ErrCorrupt, "field without a name")
@@ -187,8 +194,8 @@ func (f *File) appendData(dst []byte, off uint64) ([]byte, error) {
 	return out, nil
 }
 
-func (f *File) decompress(dst []byte, off uint64, flags byte, p []byte) ([]byte, error) {
-	out, err := f.dec.Decompress(dst, flags, p, 0)
+func (f *File) decompress(dst []byte, off uint64, flags byte, p []byte, limit int) ([]byte, error) {
+	out, err := f.dec.Decompress(dst, flags, p, limit)
 	if err != nil {
 		return dst, &FormatError{Path: f.name, Offset: off, Err: corruptBecause{err}, Detail: "field"}
 	}

@@ -1,0 +1,382 @@
+package journal
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
+
+// plan evaluates a Match in one file. Terms, and ANDs and ORs of them, are
+// looked up in the hash table and walk the entry arrays of the DATA objects
+// found, each jumping to where the others are. What has no index, NOT, is a
+// condition on the entries so found.
+type plan struct {
+	indexed seeker
+	scanned seeker // the same, reading every entry
+	scan    bool   // use scanned
+}
+
+// plan returns the evaluation of m in one file; nil when all entries match.
+func (m Match) plan(scan bool) *plan {
+	if m.op == matchAll {
+		return nil
+	}
+	c := newCondition(m)
+	return &plan{
+		indexed: newSeeker(m),
+		scanned: &filterSeeker{base: &listSeeker{list: mainList{}}, cond: c},
+		scan:    scan,
+	}
+}
+
+// seek returns the offset of the first match at or behind off (down) or of the
+// last at or before it (up); 0 when there is none.
+func (p *plan) seek(f *File, off uint64, dir direction) (uint64, error) {
+	if !p.scan && f.salvaged == nil {
+		got, err := p.indexed.seek(f, off, dir)
+		if err == nil || errors.Is(err, errRenumbered) {
+			return got, err
+		}
+		// The index is damaged; the entries need not be.
+		f.warn(err)
+		p.scan = true
+	}
+	return p.scanned.seek(f, off, dir)
+}
+
+// final reports whether entries that were passed over can not match later, when
+// the writer of the file has written its index.
+func (p *plan) final() bool { return p.scan }
+
+// seeker walks the matches of one file.
+type seeker interface {
+	// seek is as plan.seek.
+	seek(f *File, off uint64, dir direction) (uint64, error)
+}
+
+// condition is evaluated on one entry, by the DATA objects it refers to.
+type condition interface {
+	holds(f *File, items []uint64) (bool, error)
+}
+
+// indexable reports whether the files' index finds the matches of m.
+func (m Match) indexable() bool {
+	switch m.op {
+	case matchTerm:
+		return true
+	case matchAnd:
+		return slices.ContainsFunc(m.subs, Match.indexable)
+	case matchOr:
+		return !slices.ContainsFunc(m.subs, func(s Match) bool { return !s.indexable() })
+	case matchAll, matchNot:
+	}
+	return false
+}
+
+func newSeeker(m Match) seeker {
+	if !m.indexable() {
+		return &filterSeeker{base: &listSeeker{list: mainList{}}, cond: newCondition(m)}
+	}
+	switch m.op {
+	case matchAnd:
+		and := &andSeeker{}
+		var rest []Match
+		for _, s := range m.subs {
+			if s.indexable() {
+				and.subs = append(and.subs, newSeeker(s))
+			} else {
+				rest = append(rest, s)
+			}
+		}
+		if len(rest) == 0 {
+			return and
+		}
+		return &filterSeeker{base: and, cond: newCondition(And(rest...))}
+	case matchOr:
+		or := &orSeeker{}
+		for _, s := range m.subs {
+			or.subs = append(or.subs, newSeeker(s))
+		}
+		return or
+	case matchAll, matchTerm, matchNot:
+	}
+	return &termSeeker{term: term{payload: m.field}}
+}
+
+func newCondition(m Match) condition {
+	switch m.op {
+	case matchTerm:
+		return &term{payload: m.field}
+	case matchNot:
+		return &notCondition{newCondition(m.subs[0])}
+	case matchAnd, matchOr:
+		l := &listCondition{any: m.op == matchOr}
+		for _, s := range m.subs {
+			l.subs = append(l.subs, newCondition(s))
+		}
+		return l
+	case matchAll:
+	}
+	return &listCondition{} // holds
+}
+
+// term is one field looked up in one file.
+type term struct {
+	payload []byte
+	hash    uint64
+	ref     dataRef
+	gen     int // File.generation of ref; 0: never
+}
+
+// resolve finds the DATA object, or reads again what its writer may have
+// changed.
+func (t *term) resolve(f *File) error {
+	if t.gen == f.generation {
+		return nil
+	}
+	var err error
+	if t.ref.off == 0 {
+		t.hash = f.hash(t.payload)
+		_, err = f.lookup(t.payload, &t.ref)
+	} else {
+		err = f.reload(&t.ref)
+	}
+	if err != nil {
+		t.ref = dataRef{}
+		return err
+	}
+	t.gen = f.generation
+	return nil
+}
+
+func (t *term) holds(f *File, items []uint64) (bool, error) {
+	if f.salvaged == nil {
+		if err := t.resolve(f); err != nil {
+			f.warn(err)
+			t.gen = f.generation // not found in the index until the next Refresh
+		}
+		if t.ref.off != 0 {
+			return slices.Contains(items, t.ref.off), nil
+		}
+	}
+	// Not in the index, or not yet: the entry itself tells.
+	for _, off := range items {
+		b, _, err := f.objectAt(off, object.Data, object.DataPayload)
+		if err != nil {
+			f.warn(err)
+			continue
+		}
+		if f.salvaged == nil && object.U64(b, object.DataHash) != t.hash {
+			continue
+		}
+		same, err := f.samePayload(off, object.Data, t.payload)
+		if err != nil {
+			f.warn(err)
+		} else if same {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+type notCondition struct{ sub condition }
+
+func (c *notCondition) holds(f *File, items []uint64) (bool, error) {
+	ok, err := c.sub.holds(f, items)
+	return !ok && err == nil, err
+}
+
+type listCondition struct {
+	any  bool // one of subs, else all
+	subs []condition
+}
+
+func (c *listCondition) holds(f *File, items []uint64) (bool, error) {
+	for _, s := range c.subs {
+		if ok, err := s.holds(f, items); err != nil || ok == c.any {
+			return ok, err
+		}
+	}
+	return !c.any, nil
+}
+
+// termSeeker walks the entries of one DATA object.
+type termSeeker struct {
+	term
+	walk listSeeker
+}
+
+func (s *termSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
+	if err := s.resolve(f); err != nil {
+		return 0, err
+	}
+	if s.ref.off == 0 || s.ref.n == 0 {
+		return 0, nil
+	}
+	// The links may be ahead of the header's count, as of when it was read.
+	last, err := f.lastEntry()
+	if err != nil {
+		return 0, err
+	}
+	if dir == up {
+		off = min(off, last)
+	}
+	s.walk.list = &s.ref
+	got, err := s.walk.seek(f, off, dir)
+	if got > last {
+		got = 0
+	}
+	return got, err
+}
+
+// listSeeker walks a list of entries. It remembers the place, since the next
+// one is mostly near.
+type listSeeker struct {
+	list entryList
+	pos  uint64
+}
+
+func (s *listSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
+	n := s.list.length(f)
+	// The first entry whose offset is not below off, or is above it going up.
+	i, err := s.bound(f, n, off, dir)
+	if err != nil {
+		return 0, err
+	}
+	if dir == up {
+		if i == 0 {
+			return 0, nil
+		}
+		i--
+	}
+	if i >= n {
+		return 0, nil
+	}
+	s.pos = i
+	return s.list.offset(f, i)
+}
+
+// bound returns the number of entries with an offset below off (down), or not
+// above it (up), searching outwards from where it was last.
+func (s *listSeeker) bound(f *File, n, off uint64, dir direction) (uint64, error) {
+	var failed error
+	below := func(i uint64) bool {
+		at, err := s.list.offset(f, i)
+		if err != nil {
+			failed = err
+		}
+		return at < off || at == off && dir == up
+	}
+	lo, hi := uint64(0), n // the answer is in [lo, hi]
+	if p := s.pos; p < n {
+		if below(p) {
+			lo = p + 1
+			for step := uint64(1); lo+step <= hi && failed == nil; step *= 2 {
+				if !below(lo + step - 1) {
+					hi = lo + step - 1
+					break
+				}
+				lo += step
+			}
+		} else {
+			hi = p
+			for step := uint64(1); step <= hi-lo && failed == nil; step *= 2 {
+				if below(hi - step) {
+					lo = hi - step + 1
+					break
+				}
+				hi -= step
+			}
+		}
+	}
+	for lo < hi && failed == nil {
+		mid := lo + (hi-lo)/2
+		if below(mid) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, failed
+}
+
+type andSeeker struct{ subs []seeker }
+
+func (s *andSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
+	agreed := 0
+	for i := 0; agreed < len(s.subs); i = (i + 1) % len(s.subs) {
+		got, err := s.subs[i].seek(f, off, dir)
+		if err != nil || got == 0 {
+			return 0, err
+		}
+		if got == off {
+			agreed++
+			continue
+		}
+		if (got > off) != (dir == down) {
+			return 0, f.errorf(got, ErrCorrupt, "entry array is not in order")
+		}
+		off, agreed = got, 1
+	}
+	return off, nil
+}
+
+type orSeeker struct{ subs []seeker }
+
+func (s *orSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
+	best := uint64(0)
+	for _, sub := range s.subs {
+		got, err := sub.seek(f, off, dir)
+		if err != nil {
+			return 0, err
+		}
+		if got != 0 && (best == 0 || (got < best) == (dir == down)) {
+			best = got
+		}
+		if best == off {
+			break
+		}
+	}
+	return best, nil
+}
+
+// filterSeeker passes over entries for which a condition does not hold.
+type filterSeeker struct {
+	base seeker
+	cond condition
+	fs   fields
+}
+
+func (s *filterSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
+	for {
+		got, err := s.base.seek(f, off, dir)
+		if err != nil || got == 0 {
+			return 0, err
+		}
+		ok, err := s.accept(f, got)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			return got, nil
+		}
+		off = got + uint64(dir)
+	}
+}
+
+func (s *filterSeeker) accept(f *File, off uint64) (bool, error) {
+	var h entryHead
+	err := f.readHead(off, &h)
+	if err == nil {
+		err = f.readItems(&h, &s.fs)
+	}
+	if err != nil {
+		if f.salvaged == nil {
+			return false, err
+		}
+		f.warn(err)
+		return false, nil
+	}
+	return s.cond.holds(f, s.fs.items)
+}
