@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-const journalRemote = "/lib/systemd/systemd-journal-remote"
+const readerRemotePath = "/lib/systemd/systemd-journal-remote"
 
 // stream makes entries in the export format: several boots, units, priorities,
 // long, binary, empty and repeated fields.
@@ -66,10 +66,10 @@ func (s *stream) append(out []byte, n, b int) []byte {
 // remote has the real systemd-journal-remote make a file of a stream.
 func remote(t testing.TB, path string, export []byte, env ...string) {
 	t.Helper()
-	if _, err := os.Stat(journalRemote); err != nil {
+	if _, err := os.Stat(readerRemotePath); err != nil {
 		t.Skip("no systemd-journal-remote here to make files with")
 	}
-	cmd := exec.Command(journalRemote, "-o", path, "-")
+	cmd := exec.Command(readerRemotePath, "-o", path, "-")
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdin = bytes.NewReader(export)
 	if out, err := cmd.CombinedOutput(); err != nil {
