@@ -14,11 +14,12 @@ import (
 // are parked nothing may be left undone.
 
 // spin takes a few nanoseconds times n.
-func spin(n int) (x int) {
+func spin(n int) {
+	x := 0
 	for i := range n {
 		x ^= i
 	}
-	return x
+	runtime.KeepAlive(x)
 }
 
 // duel starts two funcs at the same moment, as nearly as that can be done, the

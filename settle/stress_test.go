@@ -3,9 +3,10 @@ package settle
 import (
 	"context"
 	"errors"
-	"flag"
 	"math/rand/v2"
+	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,24 +14,29 @@ import (
 	"time"
 )
 
-var (
-	stressSeed = flag.Uint64("stress.seed", 0, "run the stress test with this seed only")
-	stressRuns = flag.Int("stress.runs", 300, "number of seeds of the stress test")
-)
+// fromEnv reads a number that may be set to repeat a run, or to make it longer.
+func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
 
 // TestStress lets appenders, waiters, cancellations, failures and Close meet at
 // random and checks what must hold whatever happens. The bubble makes a lost
 // wake-up a deadlock, which ends the test at once.
 func TestStress(t *testing.T) {
-	first, runs := *stressSeed, 1
-	if first == 0 {
-		first, runs = rand.Uint64(), *stressRuns
-	}
-	for i := range runs {
-		seed := first + uint64(i)
+	first := fromEnv(t, "TIDEMARK_SEED", rand.Uint64())
+	for i := range fromEnv(t, "TIDEMARK_SEEDS", 300) {
+		seed := first + i
 		synctest.Test(t, func(t *testing.T) { newStress(t, seed).run() })
 		if t.Failed() {
-			t.Fatalf("repeat with: go test ./settle -run TestStress -stress.seed=%d -count=100", seed)
+			t.Fatalf("repeat with: TIDEMARK_SEED=%d TIDEMARK_SEEDS=1 go test -run TestStress -count=100 ./settle", seed)
 		}
 	}
 }

@@ -1,0 +1,38 @@
+# Everything that .ci/run does is a target here. TESTING.md says what each is for.
+GO       ?= go
+TOOL      = $(GO) tool -modfile=tools.mod
+PORTABLE  = ./settle ./entry ./journal
+FUZZTIME ?= 30s
+FUZZALL  ?= 1h
+SEEDS    ?= 2000
+
+.PHONY: all build test vet lint fmt race cross fuzz crash demo bench vuln ci
+all: build vet lint test
+
+build:
+	$(GO) build -o bin/ ./cmd/tidemark
+test:
+	$(GO) test ./...
+vet:
+	$(GO) vet ./...
+	cd bench && $(GO) vet ./...
+lint:
+	$(TOOL) golangci-lint run ./...
+fmt:
+	$(TOOL) gofumpt -l -w .
+race:
+	$(GO) test -race -shuffle=on $(RACEFLAGS) ./...
+cross:
+	for os in darwin freebsd windows; do echo "$$os"; GOOS=$$os $(GO) build $(PORTABLE) || exit 1; done
+fuzz:
+	.ci/fuzz $(FUZZTIME) $(FUZZALL)
+crash:
+	TIDEMARK_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout=60m -run 'Crash|Stress' ./...
+demo:
+	$(GO) run ./cmd/tidemark demo
+bench:
+	cd bench && $(GO) run .
+vuln:
+	$(TOOL) govulncheck ./...
+ci:
+	.ci/run
