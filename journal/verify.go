@@ -220,7 +220,7 @@ type vHot struct {
 const (
 	vReached  = 1 << iota // from its hash bucket
 	vListed               // in its field's list
-	vNoHash               // the payload could not be decoded: jenkins is not known
+	vDamaged              // the payload: neither jenkins nor the name says anything
 	vBrokenUp             // its list of entries is known to be wrong
 	vSaid                 // that it is missing from its chain
 )
@@ -232,7 +232,8 @@ type vField struct {
 	name     uint64
 	nextHash uint64
 	headData uint64
-	reached  bool
+	reached  bool // from its hash bucket
+	damaged  bool // the name
 }
 
 // vOrder is what the first pass remembers of the entry before.

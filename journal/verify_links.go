@@ -255,7 +255,7 @@ func (v *verifier) walkFieldLists() {
 			v.fail(d.off, ProblemData, "Data object missing from hash table")
 		}
 		switch {
-		case flags&(vListed|vNoHash) != 0:
+		case flags&(vListed|vDamaged) != 0:
 		case d.n == 0:
 			v.note(d.off, ProblemField, "Unused data object is missing from the list of its field")
 		case incomplete[d.name] == nil:
@@ -300,7 +300,7 @@ func (v *verifier) walkFieldList(f *vField) bool {
 		if h.flags&vListed != 0 {
 			return broken("Field object's data list shares data at %06x with another", p)
 		}
-		if h.flags&vNoHash == 0 && v.data[i].name != f.name {
+		if h.flags&vDamaged == 0 && !f.damaged && v.data[i].name != f.name {
 			return broken("Field object's data list has data of another field at %06x", p)
 		}
 		h.flags |= vListed

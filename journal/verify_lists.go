@@ -176,12 +176,12 @@ func (v *verifier) linkItems(it *vItems, b []byte) {
 			continue
 		}
 		it.last = q
-		if h.flags&(vReached|vNoHash) != vReached {
+		if h.flags&(vReached|vDamaged) != vReached {
 			if h.flags&(vReached|vSaid) == 0 {
 				v.fail(it.p, ProblemEntry, "Data object missing from hash table")
 				h.flags |= vSaid
 			}
-			if h.flags&vNoHash != 0 {
+			if h.flags&vDamaged != 0 {
 				it.checkXor = false
 			}
 		}

@@ -183,11 +183,12 @@ func (v *verifier) checkData(o vObject) error {
 		v.fail(o.off, ProblemObject, "Bad object size (<= %d): %d", head, o.size)
 	}
 	if p := v.payload(o, b[head:]); p == nil {
-		h.flags |= vNoHash
+		h.flags |= vDamaged
 	} else {
 		got := v.hash(p)
 		if h.hash != got {
 			v.fail(o.off, ProblemContents, "Invalid hash (%08x vs. %08x)", h.hash, got)
+			h.flags |= vDamaged
 		}
 		h.jenkins = got
 		if v.incompat&object.IncompatibleKeyed != 0 {
@@ -269,6 +270,7 @@ func (v *verifier) checkField(o vObject) error {
 	name := b[object.FieldPayload:]
 	if got := v.hash(name); f.hash != got && n == o.size {
 		v.fail(o.off, ProblemContents, "Invalid hash (%08x vs. %08x)", f.hash, got)
+		f.damaged = true
 	}
 	f.name = object.Jenkins(name)
 	if (f.nextHash|f.headData)%8 != 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -11,7 +12,18 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"tidemark": main})
 }
 
-// TestScripts runs the command line behaviour in testdata/script.
+// TestScripts runs the command line behaviour in testdata/script. $SAMPLES is
+// the directory of the real journal files.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script"})
+	samples, err := filepath.Abs("../../journal/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("SAMPLES", samples)
+			return nil
+		},
+	})
 }

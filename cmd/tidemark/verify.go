@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal"
+)
+
+func newVerifyCmd() *cobra.Command {
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "verify FILE|DIR…",
+		Short: "Check journal files for damage",
+		Long: `Check journal files for damage: everything that journalctl --verify checks, and
+the field lists, xor hashes and hints that it does not. Every problem is printed
+with its offset in hexadecimal. A directory stands for the journal files in it
+and in its subdirectories named by a machine id. Ends with 1 when a file fails.
+
+Seals are not checked; all else in a sealed file is. A file that is being
+written may fail: stop its writer, or sync it, first.`,
+		Example: `  tidemark verify system.journal
+  tidemark verify /var/log/journal`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := journalFiles(args)
+			if err != nil {
+				return err
+			}
+			v := &verifyRun{out: cmd.ErrOrStderr(), quiet: quiet}
+			if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && !quiet {
+				v.bar = &progressBar{w: os.Stdout, width: w * 3 / 4}
+			}
+			for _, name := range files {
+				if err := v.file(cmd.Context(), name); err != nil {
+					return err
+				}
+			}
+			if v.failed {
+				return silent(exitFailed)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only what is wrong")
+	return cmd
+}
+
+// journalFiles replaces the directories in args by the journal files in them.
+func journalFiles(args []string) ([]string, error) {
+	var files []string
+	for _, arg := range args {
+		st, err := os.Stat(arg)
+		if err != nil {
+			return nil, pathError(arg, err)
+		}
+		if !st.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		found, err := journalsIn(arg, true)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s: no journal files in this directory", arg)
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
+// journalsIn lists the journal files in dir and, if deeper, in subdirectories
+// named MACHINE-ID or MACHINE-ID.NAMESPACE.
+func journalsIn(dir string, deeper bool) ([]string, error) {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, pathError(dir, err)
+	}
+	var files []string
+	for _, de := range list {
+		name := filepath.Join(dir, de.Name())
+		id, _, _ := strings.Cut(de.Name(), ".")
+		switch {
+		case strings.HasSuffix(name, ".journal"), strings.HasSuffix(name, ".journal~"):
+			files = append(files, name)
+		case deeper && de.IsDir():
+			if _, err := entry.ParseID(id); err != nil {
+				continue
+			}
+			found, err := journalsIn(name, false)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, found...)
+		}
+	}
+	return files, nil
+}
+
+// pathError says what is wrong with a path, naming it once.
+func pathError(name string, err error) error {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// verifyRun is one run of the verb over several files.
+type verifyRun struct {
+	out    io.Writer
+	bar    *progressBar // nil when there is no terminal
+	quiet  bool
+	failed bool
+}
+
+// file checks one file and prints the result. It returns an error only when
+// there is no result.
+func (v *verifyRun) file(ctx context.Context, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return pathError(name, err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return pathError(name, err)
+	}
+	var o journal.VerifyOptions
+	if v.bar != nil {
+		o.Progress = v.bar.show
+	}
+	report, err := journal.Verify(ctx, f, st.Size(), name, o)
+	if v.bar != nil {
+		v.bar.clear()
+	}
+	w := bufio.NewWriter(v.out)
+	var bad *journal.FormatError
+	switch {
+	case errors.As(err, &bad):
+		v.failed = true
+		fmt.Fprintf(w, "%06x: %s\n", bad.Offset, bad.Detail)
+		fmt.Fprintf(w, "FAIL: %s (%v)\n", name, bad.Err)
+	case err != nil:
+		return pathError(name, err)
+	default:
+		v.print(w, name, &report)
+	}
+	return w.Flush()
+}
+
+// print prints a report in journalctl's form.
+func (v *verifyRun) print(w io.Writer, name string, r *journal.VerifyReport) {
+	for i, p := range r.Problems {
+		if p.Harmless {
+			if !v.quiet {
+				fmt.Fprintf(w, "%v (harmless)\n", p)
+			}
+			continue
+		}
+		fmt.Fprintln(w, p)
+		if i+1 < len(r.Problems) && r.Problems[i+1].Kind == p.Kind && r.Problems[i+1].Offset == p.Offset {
+			continue
+		}
+		switch p.Kind {
+		case journal.ProblemObject:
+			if !strings.HasPrefix(p.Text, "Invalid object:") {
+				fmt.Fprintf(w, "%06x: Invalid object: Bad message\n", p.Offset)
+			}
+		case journal.ProblemContents:
+			fmt.Fprintf(w, "%06x: Invalid object contents: Bad message\n", p.Offset)
+		default:
+		}
+	}
+	if r.Omitted > 0 {
+		fmt.Fprintf(w, "%d more problems\n", r.Omitted)
+	}
+	if r.Stopped != 0 {
+		fmt.Fprintf(w, "%06x: cannot tell where the next object begins: neither the rest of the file nor its links were checked\n", r.Stopped)
+	}
+	if r.Sealed && !v.quiet {
+		fmt.Fprintf(w, "%s: sealed: all was checked but the seal, which takes the verification key: journalctl --verify --verify-key=KEY\n", name)
+	}
+	if p, ok := r.First(); ok {
+		v.failed = true
+		fmt.Fprintf(w, "File corruption detected at %s:%06x (of %d bytes, %d%%).\n", name, p.Offset, r.Size, 100*p.Offset/uint64(max(r.Size, 1)))
+		fmt.Fprintf(w, "FAIL: %s (Bad message)\n", name)
+	} else if !v.quiet {
+		fmt.Fprintf(w, "PASS: %s\n", name)
+	}
+}
+
+// progressBar draws how far the work is, on one line of a terminal.
+type progressBar struct {
+	w     io.Writer
+	width int
+	drawn int // permille, of the bar that is visible; 0: none
+}
+
+func (b *progressBar) show(done, total int64) {
+	permille := 1000
+	if total > 0 {
+		permille = int(done * 1000 / total)
+	}
+	if permille == b.drawn {
+		return
+	}
+	b.drawn = permille
+	full := b.width * permille / 1000
+	fmt.Fprintf(b.w, "\r%s%s %3d%%\r", strings.Repeat("█", full), strings.Repeat("░", b.width-full), permille/10)
+}
+
+func (b *progressBar) clear() {
+	if b.drawn != 0 {
+		fmt.Fprintf(b.w, "\r%s\r", strings.Repeat(" ", b.width+5))
+		b.drawn = 0
+	}
+}
