@@ -20,6 +20,7 @@ func main() { os.Exit(run(os.Args, os.Stderr)) }
 // verbs lists the commands, in the order of --help.
 func verbs() []*cobra.Command {
 	return []*cobra.Command{
+		newQueryCmd(),
 		newVerifyCmd(),
 		newVersionCmd(),
 	}

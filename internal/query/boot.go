@@ -1,0 +1,65 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal"
+)
+
+// findBoot returns the boot that o asks for.
+func (o *Options) findBoot(j *journal.Journal) (entry.ID, error) {
+	if o.Boot.ID.IsZero() && o.Boot.Offset == 0 && !o.ThisBoot.IsZero() {
+		return o.ThisBoot, nil
+	}
+	if o.Boot.ID.IsZero() && o.Boot.Offset == 0 {
+		return o.Boot.last(j)
+	}
+	boots, err := j.Boots()
+	if err != nil {
+		return entry.ID{}, o.Boot.missing(err.Error())
+	}
+	at := o.Boot.Offset
+	switch {
+	case !o.Boot.ID.IsZero():
+		i := slices.IndexFunc(boots, func(b journal.Boot) bool { return b.ID == o.Boot.ID })
+		if i < 0 {
+			at = -1
+		} else {
+			at += i
+		}
+	case at > 0:
+		at--
+	default:
+		at += len(boots) - 1
+	}
+	if at < 0 || at >= len(boots) {
+		return entry.ID{}, o.Boot.missing("No such boot ID in journal")
+	}
+	return boots[at].ID, nil
+}
+
+func (b Boot) missing(why string) error {
+	which := fmt.Sprintf("%+d", b.Offset)
+	if !b.ID.IsZero() {
+		which = b.ID.String()
+	}
+	return fmt.Errorf("Data from the specified boot (%s) is not available: %s", which, why) //nolint:revive,staticcheck // journalctl's words
+}
+
+// last returns the boot of the last entry.
+func (b Boot) last(j *journal.Journal) (entry.ID, error) {
+	j.SetMatch(journal.Match{})
+	j.SeekTail()
+	e, err := j.Previous()
+	switch {
+	case errors.Is(err, io.EOF):
+		return entry.ID{}, b.missing("No such boot ID in journal")
+	case err != nil:
+		return entry.ID{}, b.missing(err.Error())
+	}
+	return e.BootID, nil
+}

@@ -1,0 +1,265 @@
+package query
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-log/tidemark/journal"
+)
+
+// match builds the filter of o: options and arguments are ANDed.
+func (o *Options) match(j *journal.Journal) (journal.Match, error) {
+	var all []journal.Match
+	if o.Boot.Set {
+		id, err := o.findBoot(j)
+		if err != nil {
+			return journal.Match{}, err
+		}
+		all = append(all, term("_BOOT_ID="+id.String()))
+	}
+	if o.Kernel {
+		all = append(all, term("_TRANSPORT=kernel"))
+	}
+	if len(o.Units)+len(o.UserUnits) > 0 {
+		units, err := o.unitMatches(j)
+		if err != nil {
+			return journal.Match{}, fmt.Errorf("Failed to add filter for units: %w", err) //nolint:revive,staticcheck // journalctl's words
+		}
+		all = append(all, journal.Or(units...))
+	}
+	if len(o.Identifiers) > 0 {
+		all = append(all, anyOf("SYSLOG_IDENTIFIER=", o.Identifiers))
+	}
+	if o.Priorities != AllPriorities {
+		var p []string
+		for i := range levelNames {
+			if o.Priorities&(1<<i) != 0 {
+				p = append(p, strconv.Itoa(i))
+			}
+		}
+		all = append(all, anyOf("PRIORITY=", p))
+	}
+	args, err := o.argumentMatch()
+	if err != nil {
+		return journal.Match{}, err
+	}
+	all = append(all, args...)
+	if len(all) == 0 {
+		return journal.Match{}, nil
+	}
+	return journal.And(all...), nil
+}
+
+func anyOf(prefix string, values []string) journal.Match {
+	m := make([]journal.Match, len(values))
+	for i, v := range values {
+		m[i] = term(prefix + v)
+	}
+	return journal.Or(m...)
+}
+
+// errNoData is what journalctl says when no unit fits a glob.
+var errNoData = errors.New("No data available") //nolint:revive,staticcheck // errno's words
+
+// unitMatches returns one match for each unit that is meant.
+func (o *Options) unitMatches(j *journal.Journal) ([]journal.Match, error) {
+	uid := strconv.Itoa(o.UID)
+	var all []journal.Match
+	for _, kind := range []struct {
+		patterns []string
+		fields   []string
+		match    func(unit string) journal.Match
+	}{
+		{o.Units, systemUnitFields[:], unitMatch},
+		{o.UserUnits, userUnitFields[:], func(unit string) journal.Match { return userUnitMatch(unit, uid) }},
+	} {
+		var globs []string
+		for _, p := range kind.patterns {
+			if unit := MangleUnit(p); isGlob(unit) {
+				globs = append(globs, unit)
+			} else {
+				all = append(all, kind.match(unit))
+			}
+		}
+		units, err := possibleUnits(j, kind.fields, globs)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range units {
+			all = append(all, kind.match(u))
+		}
+	}
+	if len(all) == 0 {
+		return nil, errNoData
+	}
+	return all, nil
+}
+
+// possibleUnits returns the values of fields that match one of globs.
+func possibleUnits(j *journal.Journal, fields, globs []string) (units []string, err error) {
+	if len(globs) == 0 {
+		return nil, nil
+	}
+	seen := make(map[string]bool)
+	for _, field := range fields {
+		for value, err := range j.UniqueValues(field) {
+			if err != nil {
+				return nil, err
+			}
+			for _, g := range globs {
+				if u := string(value); !seen[u] && fnmatch(g, u) {
+					seen[u] = true
+					units = append(units, u)
+				}
+			}
+		}
+	}
+	return units, nil
+}
+
+// group is a conjunction as it is typed: values of one field are alternatives,
+// different fields must all match, and no value of not may.
+type group struct {
+	fields []string // in order of appearance
+	values map[string][]journal.Match
+	not    []journal.Match
+}
+
+func (g *group) add(match string) {
+	name, _, _ := strings.Cut(match, "=")
+	if g.values == nil {
+		g.values = make(map[string][]journal.Match)
+	}
+	if g.values[name] == nil {
+		g.fields = append(g.fields, name)
+	}
+	g.values[name] = append(g.values[name], term(match))
+}
+
+func (g *group) match() journal.Match {
+	var all []journal.Match
+	for _, name := range g.fields {
+		all = append(all, journal.Or(g.values[name]...))
+	}
+	for _, m := range g.not {
+		all = append(all, journal.Not(m))
+	}
+	return journal.And(all...)
+}
+
+func (g *group) empty() bool { return len(g.fields)+len(g.not) == 0 }
+
+// argumentMatch reads facilities and matches: groups joined by + are
+// alternatives, and facilities belong to the first.
+func (o *Options) argumentMatch() ([]journal.Match, error) {
+	groups := []*group{{}}
+	for _, f := range o.Facilities {
+		groups[0].add("SYSLOG_FACILITY=" + strconv.Itoa(f))
+	}
+	terms := false
+	for _, arg := range o.Matches {
+		if arg == "+" {
+			if !terms {
+				break
+			}
+			groups, terms = append(groups, &group{}), false
+			continue
+		}
+		if err := groups[len(groups)-1].addArgument(arg, o); err != nil {
+			return nil, err
+		}
+		terms = true
+	}
+	if len(o.Matches) > 0 && !terms {
+		return nil, errors.New(`"+" can only be used between terms`)
+	}
+	var any []journal.Match
+	for _, g := range groups {
+		if !g.empty() {
+			any = append(any, g.match())
+		}
+	}
+	if len(any) == 0 {
+		return nil, nil
+	}
+	return []journal.Match{journal.Or(any...)}, nil
+}
+
+func (g *group) addArgument(arg string, o *Options) error {
+	if strings.HasPrefix(arg, "/") {
+		return g.addPath(arg, o)
+	}
+	name, value, found := strings.Cut(arg, "=")
+	positive, negated := strings.CutSuffix(name, "!")
+	if !found || !isMatchName(positive) {
+		return fmt.Errorf("Failed to add match '%s': Invalid argument", arg) //nolint:revive,staticcheck // journalctl's words
+	}
+	if negated {
+		g.not = append(g.not, term(positive+"="+value))
+	} else {
+		g.add(arg)
+	}
+	return nil
+}
+
+// isMatchName reports whether sd-journal would match this field.
+func isMatchName(name string) bool {
+	return name != "" && !strings.HasPrefix(name, "__") && onlyOf(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", "")
+}
+
+// commLen is the longest _COMM, TASK_COMM_LEN of the kernel without its NUL.
+const commLen = 15
+
+// addPath adds what a path stands for: the program, or the script and its
+// interpreter, or the device.
+func (g *group) addPath(arg string, o *Options) error {
+	p, err := filepath.EvalSymlinks(arg)
+	if err != nil {
+		return fmt.Errorf("Couldn't canonicalize path: %w", reason(err)) //nolint:revive,staticcheck // journalctl's words
+	}
+	info, err := os.Lstat(p)
+	if err != nil {
+		return fmt.Errorf("Couldn't stat file: %w", reason(err)) //nolint:revive,staticcheck // journalctl's words
+	}
+	switch mode := info.Mode(); {
+	case mode.IsRegular() && mode.Perm()&0o111 != 0:
+		interpreter := scriptInterpreter(p)
+		if interpreter == "" {
+			g.add("_EXE=" + p)
+			return nil
+		}
+		comm := filepath.Base(p)
+		g.add("_COMM=" + comm[:min(len(comm), commLen)])
+		// An interpreter behind a link changes too often to be compared.
+		if info, err := os.Lstat(interpreter); err == nil && info.Mode()&os.ModeSymlink == 0 {
+			g.add("_EXE=" + interpreter)
+		}
+		return nil
+	case mode&os.ModeDevice != 0:
+		return g.addDevice(p, info, o)
+	default:
+		return fmt.Errorf("File is neither a device node, nor regular file, nor executable: %s", arg) //nolint:revive,staticcheck // journalctl's words
+	}
+}
+
+// scriptInterpreter returns the first word behind #! in the file; empty when it
+// is no script.
+func scriptInterpreter(name string) string {
+	f, err := os.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // read only
+	line, err := bufio.NewReader(f).ReadSlice('\n')
+	text, found := strings.CutPrefix(string(line), "#!")
+	words := strings.Fields(text)
+	if err != nil || !found || len(words) == 0 {
+		return ""
+	}
+	return words[0]
+}

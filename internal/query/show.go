@@ -1,0 +1,197 @@
+package query
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/tidemark-log/tidemark/entry"
+)
+
+// Printer prints one entry; what it borrows from it ends with the call.
+type Printer interface {
+	Print(e *entry.Entry) error
+}
+
+// Follower waits for more entries.
+type Follower interface {
+	// Wait returns when the files may have changed, having told the journal of
+	// files that are new or gone, or with an error: the one of ctx when that is
+	// done, io.EOF when nobody reads the output any more.
+	Wait(ctx context.Context) error
+}
+
+// Output is where Show writes.
+type Output struct {
+	// W gets entries, by way of Printer, and the lines between them. Show
+	// flushes it at its end and before it waits.
+	W       *bufio.Writer
+	Printer Printer
+	// Bold makes the line between two boots stand out; nil: it does not.
+	Bold func(line string) string
+	// Follower is needed for Options.Follow only.
+	Follower Follower
+}
+
+// ErrNoMatch says that -g was given and found nothing.
+var ErrNoMatch = errors.New("no entry matches the pattern")
+
+// Show prints what q finds, with journalctl's lines between boots, for an empty
+// result and for the cursor. With Follow it returns when ctx is done or the
+// output is closed. It returns ErrNoMatch when a pattern was found nowhere.
+func Show(ctx context.Context, q *Query, out Output) error {
+	s := shower{q: q, out: out}
+	err := s.run(ctx)
+	if errors.Is(err, io.EOF) || q.o.Follow && errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if err == nil {
+		err = s.finish()
+	}
+	if flushErr := out.W.Flush(); err == nil {
+		err = flushErr
+	}
+	if err == nil && q.o.Pattern != nil && s.shown == 0 {
+		return ErrNoMatch
+	}
+	return err
+}
+
+type shower struct {
+	q   *Query
+	out Output
+
+	shown    int
+	waited   bool     // at least once: -n no longer counts
+	anyBoot  bool     // boot is set
+	boot     entry.ID // of the entry before
+	scratch  []byte
+	examined int
+}
+
+// askEvery is the number of entries between two looks at the context.
+const askEvery = 256
+
+func (s *shower) run(ctx context.Context) error {
+	for {
+		if err := s.pass(ctx); err != nil {
+			return err
+		}
+		if !s.q.o.Follow {
+			if s.shown == 0 && !s.q.o.Quiet {
+				_, err := s.out.W.WriteString("-- No entries --\n")
+				return err
+			}
+			return nil
+		}
+		if err := s.out.W.Flush(); err != nil {
+			return err
+		}
+		if err := s.out.Follower.Wait(ctx); err != nil {
+			return err
+		}
+		s.waited = true
+	}
+}
+
+// pass shows all that is there.
+func (s *shower) pass(ctx context.Context) error {
+	o := &s.q.o
+	if o.Lines == 0 && !s.waited {
+		// journalctl resolves the position all the same.
+		if _, err := s.q.next(); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	for o.Lines < 0 || s.shown < o.Lines || s.waited {
+		if s.examined++; s.examined%askEvery == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		e, err := s.q.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.separate(e); err != nil {
+			return err
+		}
+		if !s.q.accepts(e) {
+			continue
+		}
+		if err := s.out.Printer.Print(e); err != nil {
+			return err
+		}
+		s.shown++
+	}
+	return nil
+}
+
+// separate prints the line between two boots.
+func (s *shower) separate(e *entry.Entry) error {
+	if s.q.o.Merge || s.q.o.Quiet {
+		return nil
+	}
+	between := s.anyBoot && e.BootID != s.boot
+	s.boot, s.anyBoot = e.BootID, true
+	if !between {
+		return nil
+	}
+	line := "-- Boot " + e.BootID.String() + " --"
+	if s.out.Bold != nil {
+		line = s.out.Bold(line)
+	}
+	_, err := s.out.W.WriteString(line + "\n")
+	return err
+}
+
+// finish prints and keeps the cursor.
+func (s *shower) finish() error {
+	c, ok := s.q.Cursor()
+	if !ok {
+		return nil
+	}
+	if s.q.o.ShowCursor {
+		if _, err := fmt.Fprintf(s.out.W, "-- cursor: %s\n", c); err != nil {
+			return err
+		}
+	}
+	if s.q.o.CursorFile == "" {
+		return nil
+	}
+	if err := s.out.W.Flush(); err != nil {
+		return err
+	}
+	return writeCursor(s.q.o.CursorFile, c)
+}
+
+// writeCursor replaces the file by one that holds c. A crash leaves the old
+// file, the new one, or the old one and a temporary one beside it.
+func writeCursor(path string, c entry.Cursor) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("Failed to write new cursor to %s: %w", path, reason(err)) //nolint:revive,staticcheck // journalctl's words
+		}
+	}()
+	f, err := os.CreateTemp(filepath.Dir(path), ".#"+filepath.Base(path))
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // gone once renamed
+	_, err = f.WriteString(c.String() + "\n")
+	if chmodErr := f.Chmod(0o644); err == nil {
+		err = chmodErr
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
