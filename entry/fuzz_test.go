@@ -230,4 +230,3 @@ func FuzzParseCursor(f *testing.F) {
 		}
 	})
 }
-
