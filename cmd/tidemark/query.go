@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,7 +65,7 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	}
 	out.close()
 	warnDamage(j, stderr)
-	if errors.Is(err, query.ErrNoMatch) {
+	if errors.Is(err, query.ErrNoMatch) || errors.Is(err, query.ErrNoCursor) {
 		return silent(exitFailed)
 	}
 	return err
@@ -101,16 +100,16 @@ func openSource(a *queryArgs, all bool) (*journal.Journal, error) {
 	case a.directory != "":
 		j, err := o.OpenDir(a.directory)
 		if err != nil {
-			return nil, fmt.Errorf("Failed to open %s: %w", a.directory, bare(err)) //nolint:revive,staticcheck // journalctl's words
+			return nil, fmt.Errorf("Failed to open %s: %w", a.directory, query.Reason(err)) //nolint:revive,staticcheck // journalctl's words
 		}
 		return j, nil
 	case len(a.files) > 0:
 		j, err := o.Open(a.files)
 		if err != nil {
-			return nil, fmt.Errorf("Failed to open files: %w", bare(err)) //nolint:revive,staticcheck // journalctl's words
+			return nil, fmt.Errorf("Failed to open files: %w", query.Reason(err)) //nolint:revive,staticcheck // journalctl's words
 		}
 		if skipped := j.Skipped(); len(skipped) > 0 {
-			return nil, errors.Join(fmt.Errorf("Failed to open files: %w", skipped[0]), j.Close()) //nolint:revive,staticcheck // journalctl's words
+			return nil, errors.Join(fmt.Errorf("Failed to open files: %w", query.Reason(skipped[0])), j.Close()) //nolint:revive,staticcheck // journalctl's words
 		}
 		return j, nil
 	}
@@ -123,16 +122,6 @@ func openSource(a *queryArgs, all bool) (*journal.Journal, error) {
 		return o.New(), nil
 	}
 	return o.OpenDir(dirs...)
-}
-
-// bare takes the operation and the path off an error of package os, when it is
-// one only.
-func bare(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return fmt.Errorf("%s: %w", p.Path, p.Err)
-	}
-	return err
 }
 
 // defaultDirs are the directories that exist of tidemark's own and, with all,

@@ -103,8 +103,8 @@ func filterOptions() []queryOption {
 			a.query.UntilSet = true
 			return err
 		}, nil},
-		{'c', "cursor", argRequired, func(a *queryArgs, v string) error { a.query.Cursor = v; return nil }, nil},
-		{0, "after-cursor", argRequired, func(a *queryArgs, v string) error { a.query.AfterCursor = v; return nil }, nil},
+		{'c', "cursor", argRequired, func(a *queryArgs, v string) error { return setCursor(&a.query.Cursor, v) }, nil},
+		{0, "after-cursor", argRequired, func(a *queryArgs, v string) error { return setCursor(&a.query.AfterCursor, v) }, nil},
 		{0, "cursor-file", argRequired, func(a *queryArgs, v string) error { a.query.CursorFile = v; return nil }, nil},
 		{'b', "boot", argOptional, func(a *queryArgs, v string) (err error) {
 			if v == "" {
@@ -136,6 +136,10 @@ func filterOptions() []queryOption {
 
 func outputOptions() []queryOption {
 	return []queryOption{
+		{0, "no-pager", argNone, flag(func(a *queryArgs) { a.noPager = true }), nil},
+		{0, "no-full", argNone, flag(func(a *queryArgs) { a.render.NoFull = true }), nil},
+		{0, "no-tail", argNone, flag(func(a *queryArgs) { a.noTail = true }), nil},
+		{0, "no-hostname", argNone, flag(func(a *queryArgs) { a.render.NoHostname = true }), nil},
 		{'o', "output", argRequired, (*queryArgs).setMode, nil},
 		{0, "output-fields", argRequired, func(a *queryArgs, v string) error {
 			a.render.OutputFields = append(a.render.OutputFields, strings.FieldsFunc(v, func(r rune) bool { return r == ',' })...)
@@ -148,18 +152,14 @@ func outputOptions() []queryOption {
 			a.query.Lines, err = query.ParseLines(v)
 			return err
 		}, func(word string) bool { _, err := query.ParseLines(word); return err == nil }},
-		{0, "no-tail", argNone, flag(func(a *queryArgs) { a.noTail = true }), nil},
 		{'r', "reverse", argNone, flag(func(a *queryArgs) { a.query.Reverse = true }), nil},
 		{'f', "follow", argNone, flag(func(a *queryArgs) { a.query.Follow = true }), nil},
 		{0, "show-cursor", argNone, flag(func(a *queryArgs) { a.query.ShowCursor = true }), nil},
 		{0, "utc", argNone, flag(func(a *queryArgs) { a.render.UTC = true }), nil},
 		{'x', "catalog", argNone, flag(func(*queryArgs) {}), nil}, // there is no catalog here
-		{0, "no-hostname", argNone, flag(func(a *queryArgs) { a.render.NoHostname = true }), nil},
-		{0, "no-full", argNone, flag(func(a *queryArgs) { a.render.NoFull = true }), nil},
 		{'l', "full", argNone, flag(func(a *queryArgs) { a.render.NoFull = false }), nil},
 		{'a', "all", argNone, flag(func(a *queryArgs) { a.render.All = true }), nil},
 		{'q', "quiet", argNone, flag(func(a *queryArgs) { a.query.Quiet = true }), nil},
-		{0, "no-pager", argNone, flag(func(a *queryArgs) { a.noPager = true }), nil},
 		{'e', "pager-end", argNone, flag(func(a *queryArgs) {
 			a.atEnd, a.query.Boot.Set = true, true
 			if a.query.Lines == query.LinesDefault {
@@ -196,6 +196,15 @@ func (a *queryArgs) setMode(v string) (err error) {
 	a.mode, err = render.ParseMode(v)
 	a.query.Quiet = a.query.Quiet || a.mode.Quiet()
 	return err
+}
+
+// setCursor keeps a cursor; its text is read later, but an empty one would not
+// be noticed then.
+func setCursor(to *string, v string) error {
+	if *to = v; v == "" {
+		return errors.New("Failed to seek to cursor: Invalid argument") //nolint:revive,staticcheck // journalctl's words
+	}
+	return nil
 }
 
 func (a *queryArgs) setFacility(v string) error {
@@ -284,23 +293,10 @@ func getopt(options []queryOption, a *queryArgs, argv []string) (words []string,
 // setLong applies --name or --name=value and returns the words that are left.
 func setLong(options []queryOption, a *queryArgs, word string, argv []string) ([]string, error) {
 	name, value, hasValue := strings.Cut(word, "=")
-	var found *queryOption
-	for i := range options {
-		o := &options[i]
-		if o.long == name {
-			found = o
-			break
-		}
-		if strings.HasPrefix(o.long, name) {
-			if found != nil {
-				return nil, fmt.Errorf("option '--%s' is ambiguous", name)
-			}
-			found = o
-		}
-	}
+	found, err := findLong(options, name)
 	switch {
-	case found == nil:
-		return nil, fmt.Errorf("unrecognized option '--%s'", name)
+	case err != nil:
+		return nil, err
 	case hasValue && found.kind == argNone:
 		return nil, fmt.Errorf("option '--%s' doesn't allow an argument", found.long)
 	case hasValue && value == "" && found.kind == argOptional:
@@ -313,6 +309,31 @@ func setLong(options []queryOption, a *queryArgs, word string, argv []string) ([
 		return nil, fmt.Errorf("option '--%s' requires an argument", found.long)
 	}
 	return argv[1:], found.set(a, argv[0])
+}
+
+// findLong returns the option that is called name, or the only one that begins
+// so.
+func findLong(options []queryOption, name string) (*queryOption, error) {
+	var found []*queryOption
+	var names strings.Builder
+	for i := range options {
+		o := &options[i]
+		if o.long == name {
+			return o, nil
+		}
+		if strings.HasPrefix(o.long, name) {
+			found = append(found, o)
+			names.WriteString(" '--" + o.long + "'")
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("unrecognized option '--%s'", name)
+	case 1:
+		return found[0], nil
+	default:
+		return nil, fmt.Errorf("option '--%s' is ambiguous; possibilities:%s", name, names.String())
+	}
 }
 
 // setShort applies the letters of one word and returns the words that are left.

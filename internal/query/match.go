@@ -220,11 +220,11 @@ const commLen = 15
 func (g *group) addPath(arg string, o *Options) error {
 	p, err := filepath.EvalSymlinks(arg)
 	if err != nil {
-		return fmt.Errorf("Couldn't canonicalize path: %w", reason(err)) //nolint:revive,staticcheck // journalctl's words
+		return fmt.Errorf("Couldn't canonicalize path: %w", Reason(err)) //nolint:revive,staticcheck // journalctl's words
 	}
 	info, err := os.Lstat(p)
 	if err != nil {
-		return fmt.Errorf("Couldn't stat file: %w", reason(err)) //nolint:revive,staticcheck // journalctl's words
+		return fmt.Errorf("Couldn't stat file: %w", Reason(err)) //nolint:revive,staticcheck // journalctl's words
 	}
 	switch mode := info.Mode(); {
 	case mode.IsRegular() && mode.Perm()&0o111 != 0:

@@ -40,9 +40,14 @@ type Output struct {
 // ErrNoMatch says that -g was given and found nothing.
 var ErrNoMatch = errors.New("no entry matches the pattern")
 
+// ErrNoCursor says that a cursor was to be shown or kept and no entry was
+// reached. journalctl ends with exit code 1 then and says nothing.
+var ErrNoCursor = errors.New("no entry to take a cursor from")
+
 // Show prints what q finds, with journalctl's lines between boots, for an empty
 // result and for the cursor. With Follow it returns when ctx is done or the
-// output is closed. It returns ErrNoMatch when a pattern was found nowhere.
+// output is closed. It returns ErrNoMatch when a pattern was found nowhere,
+// and ErrNoCursor.
 func Show(ctx context.Context, q *Query, out Output) error {
 	s := shower{q: q, out: out}
 	err := s.run(ctx)
@@ -152,9 +157,12 @@ func (s *shower) separate(e *entry.Entry) error {
 
 // finish prints and keeps the cursor.
 func (s *shower) finish() error {
+	if !s.q.o.ShowCursor && s.q.o.CursorFile == "" {
+		return nil
+	}
 	c, ok := s.q.Cursor()
 	if !ok {
-		return nil
+		return ErrNoCursor
 	}
 	if s.q.o.ShowCursor {
 		if _, err := fmt.Fprintf(s.out.W, "-- cursor: %s\n", c); err != nil {
@@ -175,7 +183,7 @@ func (s *shower) finish() error {
 func writeCursor(path string, c entry.Cursor) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("Failed to write new cursor to %s: %w", path, reason(err)) //nolint:revive,staticcheck // journalctl's words
+			err = fmt.Errorf("Failed to write new cursor to %s: %w", path, Reason(err)) //nolint:revive,staticcheck // journalctl's words
 		}
 	}()
 	f, err := os.CreateTemp(filepath.Dir(path), ".#"+filepath.Base(path))

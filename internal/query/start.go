@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/tidemark-log/tidemark/entry"
 )
@@ -47,7 +48,7 @@ func (o *Options) startCursor() (cursor string, after bool, err error) {
 	}
 	text, err := os.ReadFile(o.CursorFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", false, fmt.Errorf("Failed to read cursor file %s: %w", o.CursorFile, reason(err)) //nolint:revive,staticcheck // journalctl's words
+		return "", false, fmt.Errorf("Failed to read cursor file %s: %w", o.CursorFile, Reason(err)) //nolint:revive,staticcheck // journalctl's words
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	if line != "" {
@@ -115,12 +116,22 @@ func (q *Query) skip(n int, back bool, count *int) error {
 	return nil
 }
 
-// reason strips the operation and path off an error of package os: journalctl
-// names them itself.
-func reason(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
+// strerror is a system call's error in the words of the C library.
+type strerror struct{ err syscall.Errno }
+
+func (e strerror) Error() string {
+	text := e.err.Error()
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+func (e strerror) Unwrap() error { return e.err }
+
+// Reason strips the operation and path off an error of package os: journalctl
+// names them itself, and says why in the C library's words. Other errors stay.
+func Reason(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return strerror{errno}
 	}
 	return err
 }

@@ -53,12 +53,12 @@ func parseTime(s string, now time.Time) (uint64, bool) {
 		return usec + d, ok && usec+d >= usec
 	case strings.HasPrefix(s, "-"):
 		d, ok := parseSpan(s[1:])
-		return usec - min(d, usec), ok
+		return usec - min(d, usec), ok && d <= usec
 	case strings.HasPrefix(s, "@"):
 		return parseSpan(s[1:])
 	case strings.HasSuffix(s, " ago"):
 		d, ok := parseSpan(strings.TrimSuffix(s, " ago"))
-		return usec - min(d, usec), ok
+		return usec - min(d, usec), ok && d <= usec
 	case strings.HasSuffix(s, " left"):
 		d, ok := parseSpan(strings.TrimSuffix(s, " left"))
 		return usec + d, ok && usec+d >= usec
@@ -139,16 +139,28 @@ func cutZone(s string, loc *time.Location) (rest string, zone *time.Location, ok
 	if name == "" || name[0] >= '0' && name[0] <= '9' {
 		return s, loc, true
 	}
-	for _, month := range []time.Month{time.January, time.July} {
-		if abbreviation, _ := time.Date(2024, month, 1, 0, 0, 0, 0, loc).Zone(); name == abbreviation {
-			return s[:i], loc, true
-		}
+	if z, found := abbreviated(name, loc); found {
+		return s[:i], z, true
 	}
 	l, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
 		return s, loc, false
 	}
+	if z, found := abbreviated(name, l); found {
+		l = z
+	}
 	return s[:i], l, true
+}
+
+// abbreviated returns the zone that name means among those of loc: CET means
+// winter time in summer too.
+func abbreviated(name string, loc *time.Location) (*time.Location, bool) {
+	for _, month := range []time.Month{time.January, time.July} {
+		if abbreviation, offset := time.Date(2024, month, 1, 0, 0, 0, 0, loc).Zone(); name == abbreviation {
+			return time.FixedZone(name, offset), true
+		}
+	}
+	return nil, false
 }
 
 // cutWeekday takes the name of a day and the space behind it off the start of

@@ -1,8 +1,10 @@
 package query
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 
@@ -191,8 +193,12 @@ func CompilePattern(pattern string, c Case) (*regexp.Regexp, error) {
 		expr = "(?i)" + expr
 	}
 	re, err := regexp.Compile(expr)
-	if err != nil {
-		return nil, fmt.Errorf("Bad pattern \"%s\": %w", pattern, err) //nolint:revive,staticcheck // journalctl's words
+	var bad *syntax.Error
+	switch {
+	case errors.As(err, &bad):
+		return nil, fmt.Errorf("Bad pattern \"%s\": %s", pattern, bad.Code) //nolint:revive,staticcheck // journalctl's words
+	case err != nil:
+		return nil, err
 	}
 	return re, nil
 }

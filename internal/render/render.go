@@ -28,7 +28,6 @@ const (
 	ShortMonotonic
 	ShortDelta
 	ShortUnix
-	WithUnit
 	Verbose
 	Export
 	JSON
@@ -36,6 +35,7 @@ const (
 	JSONSSE
 	JSONSeq
 	Cat
+	WithUnit
 )
 
 var modeNames = [...]string{
@@ -47,7 +47,6 @@ var modeNames = [...]string{
 	ShortMonotonic:  "short-monotonic",
 	ShortDelta:      "short-delta",
 	ShortUnix:       "short-unix",
-	WithUnit:        "with-unit",
 	Verbose:         "verbose",
 	Export:          "export",
 	JSON:            "json",
@@ -55,6 +54,7 @@ var modeNames = [...]string{
 	JSONSSE:         "json-sse",
 	JSONSeq:         "json-seq",
 	Cat:             "cat",
+	WithUnit:        "with-unit",
 }
 
 // Modes returns the names of all modes.
@@ -83,7 +83,7 @@ func (m Mode) IsJSON() bool { return m >= JSON && m <= JSONSeq }
 
 // Quiet reports whether m is for other programs, so that nothing but entries
 // may be printed: journalctl turns -q on for these.
-func (m Mode) Quiet() bool { return m >= Export }
+func (m Mode) Quiet() bool { return m >= Export && m <= Cat }
 
 // Options of a Printer. The zero value prints as journalctl does into a pipe.
 type Options struct {
