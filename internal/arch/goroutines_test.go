@@ -1,0 +1,71 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// mayGo lists where a goroutine may begin, and who ends it. A key is a file, or a
+// directory with a slash at its end.
+var mayGo = map[string]string{
+	"settle/settler.go":      "one per settler; Close joins it",
+	"settle/run.go":          "the same one again, after an effect has ended it",
+	"internal/ingest/":       "one per socket or stdout connection; Run joins them",
+	"internal/store/":        "the janitor and the archiver, joined by Close; workers that a call joins",
+	"internal/control/":      "one per connection; Serve joins them",
+	"internal/daemon/":       "parts, signals and watchdog; joined before the daemon returns",
+	"internal/demo/":         "readers of the processes it starts, and load; joined before it returns",
+	"cmd/tidemark/import.go": "reads ahead of the writer; joined before the verb returns",
+	"bench/":                 "drivers, not part of the program",
+}
+
+// checkGo is the rule of where a goroutine may begin: by a go statement, by the
+// Go method of a group, or by time.AfterFunc. (context.AfterFunc is a hook that
+// its caller takes back, as net.Conn deadlines need.)
+func checkGo(all []*source) (bad []string) {
+	used := map[string]bool{}
+	for _, s := range all {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			what := begins(s, n)
+			if what == "" {
+				return true
+			}
+			for key := range mayGo {
+				if s.path == key || strings.HasSuffix(key, "/") && strings.HasPrefix(s.path, key) {
+					used[key] = true
+					return true
+				}
+			}
+			bad = append(bad, fmt.Sprintf("%s: %s: who ends this goroutine? Let a settler, or a caller that joins it, do the work; else add the file and the answer to mayGo in internal/arch/goroutines_test.go", s.at(n.Pos()), what))
+			return true
+		})
+	}
+	for _, key := range slices.Sorted(maps.Keys(mayGo)) {
+		if !used[key] {
+			bad = append(bad, fmt.Sprintf("mayGo in internal/arch/goroutines_test.go allows %s, where no goroutine begins: remove it", key))
+		}
+	}
+	return bad
+}
+
+// begins says in which way a node begins a goroutine, or nothing.
+func begins(s *source, n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return "go statement"
+	case *ast.CallExpr:
+		if s.selects(n.Fun, "time", "AfterFunc") {
+			return "time.AfterFunc"
+		}
+		if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Go" && len(n.Args) == 1 {
+			return "call of Go"
+		}
+	}
+	return ""
+}
