@@ -131,7 +131,7 @@ func checkTargets(makefile string, pages map[string]string) (bad []string) {
 // quoted returns what stands between back quotes or in fenced or indented blocks;
 // in running text "make" is a verb.
 func quoted(text string) string {
-	return strings.Join(regexp.MustCompile("(?s)```.*?```|`[^`\n]+`|(?m:^    .*$)").FindAllString(text, -1), "\n")
+	return strings.Join(regexp.MustCompile("(?s)```.*?```|`[^`\n]+`|(?m:^    [^\n]*$)").FindAllString(text, -1), "\n")
 }
 
 func keys[V any](m map[string]V) func(func(string) bool) {

@@ -134,7 +134,7 @@ func TestDocumentRulesNotice(t *testing.T) {
 	expect(t, checkLinks("docs/A.md", "[b](B.md#part) [c](https://x/y) [d](#here)", there("docs/B.md")), "")
 	expect(t, checkLinks("docs/A.md", "[b](../B.md)", there("docs/B.md")), "links to B.md")
 
-	expect(t, checkTargets("test:\n\tgo test\n", map[string]string{"A.md": "`make test` tests; we make trouble"}), "")
+	expect(t, checkTargets("test:\n\tgo test\n", map[string]string{"A.md": "    make test\n`make test` tests; we make trouble"}), "")
 	expect(t, checkTargets("test:\n\tgo test\n", map[string]string{"A.md": "```\nmake test\nmake more\n```"}), "says `make more`")
 	expect(t, checkTargets("test:\nmore:\n", map[string]string{"A.md": "`make test`"}), "`make more` is for")
 }
