@@ -121,8 +121,10 @@ func (m *wMem) checkTime(s wStamp) error {
 	case s.monotonic >= object.TimeLimit:
 		return &EntryError{Field: -1, Err: ErrTime, Detail: fmt.Sprintf("monotonic %d", s.monotonic)}
 	case h.NEntries > 0 && s.monotonic < h.TailEntryMonotonic && s.boot == h.TailEntryBootID:
-		return &EntryError{Field: -1, Err: ErrOrder,
-			Detail: fmt.Sprintf("%d after %d", s.monotonic, h.TailEntryMonotonic)}
+		return &EntryError{
+			Field: -1, Err: ErrOrder,
+			Detail: fmt.Sprintf("%d after %d", s.monotonic, h.TailEntryMonotonic),
+		}
 	}
 	return nil
 }
@@ -192,11 +194,11 @@ func (m *wMem) entryObject(s wStamp, xor uint64) wRef {
 	return r
 }
 
-// firstObject is where the first object behind the hash tables goes in a file
-// that has nothing else.
+// firstObject is where the first object behind the hash tables goes in a new
+// file of this size.
 func (m *wMem) firstObject() uint64 {
-	h := &m.hdr
-	return object.Align8(h.HeaderSize) + 2*object.HashTableItems + h.DataHashTableSize + h.FieldHashTableSize
+	return object.Align8(m.hdr.HeaderSize) + 2*object.HashTableItems +
+		(object.DataBuckets(m.limit)+object.DefaultFieldBuckets)*object.HashItemSize
 }
 
 // sortItems sorts the items of an entry. They come nearly sorted: most entries

@@ -240,15 +240,20 @@ func (m *wMem) field(name []byte) uint32 {
 		return id
 	}
 	hash := m.hash(name)
+	id := uint32(len(m.fields))
+	m.fields = append(m.fields, wField{off: m.fieldObject(hash, name)})
+	m.fieldIndex[k] = id
+	m.chainField(id, hash)
+	return id
+}
+
+// fieldObject appends the bytes of a FIELD object.
+func (m *wMem) fieldObject(hash uint64, name []byte) wRef {
 	r, b := m.object(object.FieldName, object.FieldPayload+uint64(len(name)))
 	object.PutU64(b, object.FieldHash, hash)
 	copy(b[object.FieldPayload:], name)
 	m.hdr.NFields++
-	id := uint32(len(m.fields))
-	m.fields = append(m.fields, wField{off: r})
-	m.fieldIndex[k] = id
-	m.chainField(id, hash)
-	return id
+	return r
 }
 
 // chainField links a new FIELD record at the end of its bucket's chain.

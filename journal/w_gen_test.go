@@ -20,7 +20,7 @@ type wGen struct {
 	boot     entry.ID
 }
 
-func newGen(seed uint64) *wGen {
+func newWGen(seed uint64) *wGen {
 	g := &wGen{r: rand.New(rand.NewPCG(seed, 1)), rt: 1_700_000_000_000_000, mono: 1_000_000}
 	g.newBoot()
 	return g
@@ -75,7 +75,7 @@ func (g *wGen) next() entry.Entry {
 	case 3:
 		f = append(f, "MULTI=one\ntwo\n", "BIN=\x00\x01\xff")
 	case 4:
-		f = f[1:2]
+		f = f[:2]
 	case 5:
 		f = append(f, fmt.Sprintf("FIELD_%d=1", g.r.IntN(60)))
 	}
@@ -93,8 +93,8 @@ func (g *wGen) batch(n int) []entry.Entry {
 	return b
 }
 
-// needTool skips a test on a machine without a program of systemd.
-func needTool(t testing.TB, name string) string {
+// wNeedTool skips a test on a machine without a program of systemd.
+func wNeedTool(t testing.TB, name string) string {
 	t.Helper()
 	p, err := exec.LookPath(name)
 	if err != nil {
@@ -103,19 +103,19 @@ func needTool(t testing.TB, name string) string {
 	return p
 }
 
-// journalctlVerify has the real journalctl verify a file.
-func journalctlVerify(t testing.TB, path string) {
+// wVerify has the real journalctl verify a file.
+func wVerify(t testing.TB, path string) {
 	t.Helper()
-	out, err := exec.Command(needTool(t, "journalctl"), "--verify", "--file="+path).CombinedOutput()
+	out, err := exec.Command(wNeedTool(t, "journalctl"), "--verify", "--file="+path).CombinedOutput()
 	if err != nil {
 		t.Fatalf("journalctl --verify: %v\n%s", err, out)
 	}
 }
 
-// journalctlExport has the real journalctl export a file.
-func journalctlExport(t testing.TB, path string, args ...string) []byte {
+// wExport has the real journalctl export a file.
+func wExport(t testing.TB, path string, args ...string) []byte {
 	t.Helper()
-	cmd := exec.Command(needTool(t, "journalctl"), append([]string{"-o", "export", "--file=" + path}, args...)...)
+	cmd := exec.Command(wNeedTool(t, "journalctl"), append([]string{"-o", "export", "--file=" + path}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -125,7 +125,7 @@ func journalctlExport(t testing.TB, path string, args ...string) []byte {
 	return out
 }
 
-func copyFile(t testing.TB, from, to string) {
+func wCopyFile(t testing.TB, from, to string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
 	if err == nil {

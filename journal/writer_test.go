@@ -17,7 +17,7 @@ var wFlavours = map[string]Flavour{
 }
 
 func TestWriterFilesVerify(t *testing.T) {
-	needTool(t, "journalctl")
+	wNeedTool(t, "journalctl")
 	for name, fl := range wFlavours {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -26,8 +26,8 @@ func TestWriterFilesVerify(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			journalctlVerify(t, path)
-			g := newGen(1)
+			wVerify(t, path)
+			g := newWGen(1)
 			for _, n := range []int{1, 1, 2, 5, 30, 200, 1000} {
 				if _, k, err := w.Append(t.Context(), g.batch(n)); k != n || err != nil {
 					t.Fatalf("Append of %d: %d, %v", n, k, err)
@@ -35,12 +35,12 @@ func TestWriterFilesVerify(t *testing.T) {
 				if err := w.Settle(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				journalctlVerify(t, path)
+				wVerify(t, path)
 			}
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
-			journalctlVerify(t, path)
+			wVerify(t, path)
 		})
 	}
 }

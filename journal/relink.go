@@ -1,0 +1,330 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
+
+// wRelink is the second half of opening a file for writing and of repairing
+// one: from the objects that a survey has found it works out every link,
+// counter and bucket as they must be, keeps of the file's what is right, and
+// notes the rest in the survey's wMem, as appends do. A clean file leaves no
+// note.
+type wRelink struct {
+	*wSurvey
+	zero  []wZero  // slots behind the end of a list that are not 0
+	lists [][]wRef // by record: the entries that have it; nil after use
+	piece []byte   // an array, or a part of a table
+}
+
+// wZero is bytes of the file to be zeroed.
+type wZero struct {
+	off uint64
+	n   int
+}
+
+// relink works out all links. Errors are those of reading.
+func (s *wSurvey) relink() (*wRelink, error) {
+	r := &wRelink{wSurvey: s}
+	r.countLists()
+	if err := r.mainArray(); err != nil {
+		return nil, err
+	}
+	if err := r.dataLists(); err != nil {
+		return nil, err
+	}
+	r.fieldLists()
+	r.chains()
+	r.compareLinks()
+	for _, b := range [...]*wBuckets{&s.m.dataBuckets, &s.m.fieldBuckets} {
+		if err := r.compareTable(b); err != nil {
+			return nil, err
+		}
+	}
+	r.finishHeader()
+	return r, nil
+}
+
+// countLists sorts the entries by the DATA objects they have.
+func (r *wRelink) countLists() {
+	counts := make([]uint32, r.m.data.n+1)
+	for _, id := range r.items {
+		counts[id]++
+	}
+	all := make([]wRef, len(r.items))
+	r.lists = make([][]wRef, len(counts))
+	for id, n := range counts {
+		r.lists[id], all = all[:0:n], all[n:]
+	}
+	i := 0
+	for e, ref := range r.entries {
+		for range r.nItems[e] {
+			id := r.items[i]
+			r.lists[id] = append(r.lists[id], ref)
+			i++
+		}
+	}
+	r.items, r.nItems = nil, nil
+}
+
+// wChain is how far a chain of arrays in the file is right.
+type wChain struct {
+	first, last wRef
+	n           uint32 // slots used in last
+	slots       uint32 // of last
+	total       int    // slots that are right, all arrays together
+	stale       bool   // last links to an array that is not part of the list
+}
+
+// chain follows the arrays from first as long as they hold want, which is not
+// empty when there is an array at all. Arrays that do not belong are left out,
+// and slots that do not are noted to be zeroed.
+func (r *wRelink) chain(first uint64, want []wRef) (wChain, error) {
+	var c wChain
+	at := first
+	for at != 0 && c.total < len(want) {
+		i, ok := r.arrays.find(refOf(at))
+		if !ok || at%8 != 0 || at > maxFileSize || r.array[i].taken || refOf(at) <= c.last {
+			break
+		}
+		a := &r.array[i]
+		got, slots, err := r.slotsOf(at, a.slots, want[c.total:])
+		if err != nil {
+			return c, err
+		}
+		if got == 0 {
+			break // nothing in it is right: leave it out
+		}
+		a.taken = true
+		if c.first == 0 {
+			c.first = refOf(at)
+		}
+		c.last, c.n, c.slots = refOf(at), uint32(got), a.slots
+		c.total += got
+		r.noteZero(at, got, slots)
+		at = a.next
+		if uint32(got) < a.slots {
+			break
+		}
+	}
+	if c.last != 0 {
+		i, _ := r.arrays.find(c.last)
+		c.stale = r.array[i].next != 0
+	}
+	return c, nil
+}
+
+// slotsOf reads the array at off and counts how many of its slots hold want.
+func (r *wRelink) slotsOf(off uint64, slots uint32, want []wRef) (got int, b []byte, err error) {
+	size := int(r.m.arrayItem)
+	if b, err = r.read(off+object.ArrayItems, int(slots)*size); err != nil {
+		return 0, nil, err
+	}
+	for got < int(slots) && got < len(want) && r.m.slotAt(b[got*size:]) == want[got].offset() {
+		got++
+	}
+	return got, b, nil
+}
+
+// noteZero notes slots from the nth on that are not 0.
+func (r *wRelink) noteZero(off uint64, n int, b []byte) {
+	b = b[n*int(r.m.arrayItem):]
+	if len(bytes.TrimLeft(b, "\x00")) > 0 {
+		r.zero = append(r.zero, wZero{off + object.ArrayItems + uint64(n)*r.m.arrayItem, len(b)})
+	}
+}
+
+func (r *wRelink) read(off uint64, n int) ([]byte, error) {
+	if cap(r.piece) < n {
+		r.piece = make([]byte, n)
+	}
+	b := r.piece[:n]
+	if k, err := r.f.ReadAt(b, int64(off)); err != nil && k < n {
+		if errors.Is(err, io.EOF) {
+			return nil, formatErrorf(r.path, off+uint64(k), ErrTruncated, "file became shorter")
+		}
+		return nil, err
+	}
+	return b, nil
+}
+
+// mainArray rebuilds the main entry array.
+func (r *wRelink) mainArray() error {
+	m, h := r.m, &r.m.hdr
+	c, err := r.chain(h.EntryArrayOffset, r.entries)
+	if err != nil {
+		return err
+	}
+	h.EntryArrayOffset = c.first.offset()
+	h.TailEntryArrayOffset, h.TailEntryArrayNEntries = uint32(c.last.offset()), c.n
+	h.NEntries = uint64(c.total)
+	m.main = wMain{array: c.last, cap: c.slots}
+	for _, ref := range r.entries[c.total:] {
+		m.linkMain(ref)
+	}
+	if c.stale && m.main.array == c.last {
+		m.main.link = wNewLink{c.last, 0}
+	}
+	return nil
+}
+
+// dataLists rebuilds the list of entries of every DATA object.
+func (r *wRelink) dataLists() error {
+	for id := uint32(1); id <= r.m.data.n; id++ {
+		want := r.lists[id]
+		r.lists[id] = nil
+		if len(want) == 0 {
+			continue
+		}
+		d := r.m.data.at(id)
+		d.entry, d.n = want[0], 1
+		if len(want) == 1 {
+			continue
+		}
+		c, err := r.chain(r.links[id].array, want[1:])
+		if err != nil {
+			return err
+		}
+		d.array, d.tailArray, d.tailN, d.tailCap = c.first, c.last, c.n, c.slots
+		d.n += uint32(c.total)
+		for _, ref := range want[d.n:] {
+			r.m.linkData(id, d, ref)
+		}
+		if c.stale && d.tailArray == c.last {
+			r.m.newLinks = append(r.m.newLinks, wNewLink{c.last, 0})
+		}
+	}
+	return nil
+}
+
+// fieldLists rebuilds the list of DATA objects of every field, newest first,
+// and appends FIELD objects that are missing.
+func (r *wRelink) fieldLists() {
+	m := r.m
+	for id := uint32(1); int(id) < len(m.fields); id++ {
+		if m.fields[id].off == 0 {
+			m.fields[id].off = m.fieldObject(r.fhash[id], []byte(r.missing[id]))
+		}
+	}
+	for id := uint32(1); id <= m.data.n; id++ {
+		d, f := m.data.at(id), &m.fields[r.fieldOf[id]]
+		d.nextField, f.head = f.head, d.off
+	}
+}
+
+// chains rebuilds both hash tables, each chain in the order of offsets.
+func (r *wRelink) chains() {
+	m := r.m
+	data, field := m.hdr.DataHashChainDepth, m.hdr.FieldHashChainDepth
+	for id := uint32(1); id <= m.data.n; id++ {
+		m.chainData(id, m.data.at(id))
+	}
+	order := make([]uint32, len(m.fields)-1)
+	for i := range order {
+		order[i] = uint32(i + 1)
+	}
+	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(m.fields[a].off, m.fields[b].off) })
+	for _, id := range order {
+		m.chainField(id, r.fhash[id])
+	}
+	// Depths tell what searches have met, not what there is.
+	m.hdr.DataHashChainDepth, m.hdr.FieldHashChainDepth = data, field
+}
+
+// compareLinks notes the DATA and FIELD objects whose link fields in the file
+// are not what they must be.
+func (r *wRelink) compareLinks() {
+	m := r.m
+	m.dirty, m.dirtyFld = m.dirty[:0], m.dirtyFld[:0]
+	for id := uint32(1); id <= m.data.n; id++ {
+		d := m.data.at(id)
+		must := wDiskLink{
+			nextHash:  d.nextHash.offset(),
+			nextField: d.nextField.offset(),
+			entry:     d.entry.offset(),
+			array:     d.array.offset(),
+			n:         uint64(d.n),
+		}
+		if m.compact {
+			must.tailArray, must.tailN = uint32(d.tailArray.offset()), d.tailN
+		}
+		if d.dirty = must != r.links[id]; d.dirty {
+			m.dirty = append(m.dirty, id)
+		}
+	}
+	for id := uint32(1); int(id) < len(m.fields); id++ {
+		f := &m.fields[id]
+		if b := m.unwritten(f.off, object.FieldNextHash); b != nil {
+			putFieldLinks(b, f)
+			continue
+		}
+		must := wDiskField{f.nextHash.offset(), f.head.offset()}
+		if f.dirty = must != r.flinks[id]; f.dirty {
+			m.dirtyFld = append(m.dirtyFld, id)
+		}
+	}
+}
+
+// compareTable notes the blocks of a hash table that are not in the file as they
+// must be.
+func (r *wRelink) compareTable(b *wBuckets) error {
+	clear(b.dirty)
+	b.any = false
+	for at := 0; at < len(b.items); at += wMaxPiece {
+		must := b.items[at:min(at+wMaxPiece, len(b.items))]
+		got, err := r.read(b.off+uint64(at), len(must))
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(must); i += wBlock {
+			j := min(i+wBlock, len(must))
+			if !bytes.Equal(got[i:j], must[i:j]) {
+				b.touch(uint64(at+i) / wHashItem)
+			}
+		}
+	}
+	return nil
+}
+
+// finishHeader brings what is left of the header in line with the entries.
+func (r *wRelink) finishHeader() {
+	h := &r.m.hdr
+	h.NTags = 0
+	if len(r.entries) == 0 {
+		h.HeadEntrySeqnum, h.HeadEntryRealtime = 0, 0
+		h.TailEntryRealtime, h.TailEntryMonotonic, h.TailEntryOffset = 0, 0, 0
+	}
+	if h.HeaderSize < object.HeaderSize254 {
+		h.TailEntryOffset = 0
+	}
+}
+
+// fault tells what is wrong with the file, nil if nothing is: then it is as its
+// writer left it when it closed it.
+func (r *wRelink) fault() error {
+	m := r.m
+	switch {
+	case r.why != nil:
+		return r.why
+	case m.hdr != r.disk:
+		return formatErrorf(r.path, 0, ErrCorrupt, "header does not agree with the objects")
+	case len(m.dirty) > 0:
+		return formatErrorf(r.path, m.data.at(m.dirty[0]).off.offset(), ErrCorrupt, "links of a data object")
+	case len(m.dirtyFld) > 0:
+		return formatErrorf(r.path, m.fields[m.dirtyFld[0]].off.offset(), ErrCorrupt, "links of a field object")
+	case len(r.zero) > 0:
+		return formatErrorf(r.path, r.zero[0].off, ErrCorrupt, "slots of an entry array in use beyond its end")
+	case len(m.newLinks) > 0:
+		return formatErrorf(r.path, m.newLinks[0].array.offset(), ErrCorrupt, "link between entry arrays")
+	case len(m.tail) > 0 || len(m.runs) > 0 || len(m.main.run) > 0 || m.main.link.array != 0:
+		return formatErrorf(r.path, m.base, ErrCorrupt, "links that are missing")
+	case m.dataBuckets.any || m.fieldBuckets.any:
+		return formatErrorf(r.path, m.dataBuckets.off, ErrCorrupt, "hash tables")
+	}
+	return nil
+}
