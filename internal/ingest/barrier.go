@@ -1,0 +1,136 @@
+package ingest
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Barrier returns nil when everything that the kernel had received for the
+// sockets before the call has been handed to the sink. It is bounded in a flood:
+// what arrives after the call is not waited for.
+//
+//   - datagrams: until one with a time stamp after the call was handled, the
+//     queue was found empty, or as many were handled as the queue can hold;
+//   - streams: the connections pending at the call are accepted, then of each
+//     stream the bytes that are queued when its turn comes. A line that has not
+//     ended is not a record yet and stays;
+//   - the kernel's own messages: until there is no further one.
+//
+// It may be called concurrently. Before Run it waits for Run; after Run has
+// returned it returns nil at once. A sink that does not take entries delays it
+// until ctx is done.
+func (in *Ingest) Barrier(ctx context.Context) error {
+	// Pending connections first: they are streams afterwards.
+	if err := await(ctx, in.listeners()); err != nil {
+		return err
+	}
+	return await(ctx, in.sources())
+}
+
+// await asks every gate and waits for all.
+func await(ctx context.Context, gates []*gate) error {
+	b := &barrier{after: uint64(time.Now().UnixMicro()), done: make(chan struct{})}
+	b.left.Store(int32(len(gates)) + 1)
+	for _, g := range gates {
+		g.ask(b)
+	}
+	b.arrive()
+	select {
+	case <-b.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// barrier is one call of Barrier on its way through the sources.
+type barrier struct {
+	after uint64 // realtime of the call in µs
+	left  atomic.Int32
+	done  chan struct{}
+}
+
+func (b *barrier) arrive() {
+	if b.left.Add(-1) == 0 {
+		close(b.done)
+	}
+}
+
+// gate is where a source, the owner of one socket, is told to report or to end
+// while it may be asleep on the socket.
+//
+//	Barrier: asked = append(asked, b)  ──▶ wake: deadline in the past
+//	source:  deadline = none           ──▶ look: take asked; empty: sleep
+//
+// The source clears the deadline before it looks, so a request is either seen or
+// wakes it.
+type gate struct {
+	// deadline sets the read deadline of the socket.
+	deadline func(t time.Time) error
+
+	mu     sync.Mutex
+	asked  []*barrier // guarded by mu
+	ending bool       // guarded by mu; the source is to read what is queued and end
+	closed bool       // guarded by mu; the source has ended
+
+	hint atomic.Bool // something of the above has changed
+}
+
+// ask registers b, which arrives when the source has handled what is queued.
+func (g *gate) ask(b *barrier) {
+	g.mu.Lock()
+	closed := g.closed
+	if !closed {
+		g.asked = append(g.asked, b)
+		g.hint.Store(true)
+	}
+	g.mu.Unlock()
+	if closed {
+		b.arrive()
+		return
+	}
+	g.wake()
+}
+
+// end tells the source to end once it has handled what is queued.
+func (g *gate) end() {
+	g.mu.Lock()
+	g.ending = true
+	g.hint.Store(true)
+	g.mu.Unlock()
+	g.wake()
+}
+
+// wake interrupts a source that sleeps in a read.
+func (g *gate) wake() {
+	g.deadline(time.Unix(1, 0)) //nolint:errcheck // a closed socket wakes its reader too
+}
+
+// look is called by the source before each read. It moves new requests to dst.
+func (g *gate) look(dst []*barrier) (asked []*barrier, ending bool) {
+	if !g.hint.Load() {
+		return dst, false
+	}
+	g.deadline(time.Time{}) //nolint:errcheck // a closed socket fails the next read
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	dst = append(dst, g.asked...)
+	clear(g.asked)
+	g.asked = g.asked[:0]
+	g.hint.Store(g.ending)
+	return dst, g.ending
+}
+
+// close lets everyone who asks, now or later, go on. waiting are the requests
+// that the source had taken.
+func (g *gate) close(waiting []*barrier) {
+	g.mu.Lock()
+	waiting = append(waiting, g.asked...)
+	g.asked, g.closed = nil, true
+	g.mu.Unlock()
+	for _, b := range waiting {
+		b.arrive()
+	}
+}

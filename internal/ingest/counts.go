@@ -1,0 +1,129 @@
+package ingest
+
+import "sync/atomic"
+
+// Count is how often something has happened since Open.
+type Count struct {
+	// Name is the path: native, syslog, stdout, kmsg, or peer for the lookup of
+	// senders.
+	Name string
+	// Reason says what was counted. "entries" are those handed to the sink, all
+	// others tell of something malformed, refused or dropped, but for "streams",
+	// "lookups" and "gone".
+	Reason string
+	N      uint64
+}
+
+// reason indexes counts.
+type reason uint8
+
+const (
+	noReason reason = iota
+	nativeEntries
+	nativeBadNames
+	nativeNoise
+	nativeMalformed
+	nativeTooMany
+	nativeTooLarge
+	nativeEmpty
+	nativeTruncated
+	nativeControl
+	nativeFDs
+	nativeFDPath
+	nativeFDKind
+	nativeFDSize
+	nativeFDRead
+	nativeLimited
+	nativeLevel
+	nativeRefused
+	syslogEntries
+	syslogTruncated
+	syslogControl
+	syslogFDs
+	syslogLimited
+	syslogLevel
+	syslogRefused
+	stdoutEntries
+	stdoutStreams
+	stdoutTooMany
+	stdoutHeader
+	stdoutRead
+	stdoutLimited
+	stdoutLevel
+	stdoutRefused
+	kmsgEntries
+	kmsgMalformed
+	kmsgMissed
+	kmsgOverrun
+	kmsgRefused
+	peerLookups
+	peerGone
+	peerReused
+	reasonCount
+)
+
+// counts are updated by all sources.
+type counts [reasonCount]atomic.Uint64
+
+func (c *counts) add(r reason, n uint64) {
+	if n > 0 {
+		c[r].Add(n)
+	}
+}
+
+// list returns all counts, those that are still zero included, so that a reader
+// knows what could be counted.
+func (c *counts) list() []Count {
+	names := [reasonCount]Count{
+		nativeEntries:   {Name: "native", Reason: "entries"},
+		nativeBadNames:  {Name: "native", Reason: "bad_names"},
+		nativeNoise:     {Name: "native", Reason: "noise"},
+		nativeMalformed: {Name: "native", Reason: "malformed"},
+		nativeTooMany:   {Name: "native", Reason: "too_many_fields"},
+		nativeTooLarge:  {Name: "native", Reason: "too_large"},
+		nativeEmpty:     {Name: "native", Reason: "empty"},
+		nativeTruncated: {Name: "native", Reason: "truncated"},
+		nativeControl:   {Name: "native", Reason: "control_truncated"},
+		nativeFDs:       {Name: "native", Reason: "unexpected_fds"},
+		nativeFDPath:    {Name: "native", Reason: "fd_path"},
+		nativeFDKind:    {Name: "native", Reason: "fd_kind"},
+		nativeFDSize:    {Name: "native", Reason: "fd_size"},
+		nativeFDRead:    {Name: "native", Reason: "fd_unreadable"},
+		nativeLimited:   {Name: "native", Reason: "rate_limited"},
+		nativeLevel:     {Name: "native", Reason: "level"},
+		nativeRefused:   {Name: "native", Reason: "refused"},
+		syslogEntries:   {Name: "syslog", Reason: "entries"},
+		syslogTruncated: {Name: "syslog", Reason: "truncated"},
+		syslogControl:   {Name: "syslog", Reason: "control_truncated"},
+		syslogFDs:       {Name: "syslog", Reason: "unexpected_fds"},
+		syslogLimited:   {Name: "syslog", Reason: "rate_limited"},
+		syslogLevel:     {Name: "syslog", Reason: "level"},
+		syslogRefused:   {Name: "syslog", Reason: "refused"},
+		stdoutEntries:   {Name: "stdout", Reason: "entries"},
+		stdoutStreams:   {Name: "stdout", Reason: "streams"},
+		stdoutTooMany:   {Name: "stdout", Reason: "too_many_streams"},
+		stdoutHeader:    {Name: "stdout", Reason: "bad_header"},
+		stdoutRead:      {Name: "stdout", Reason: "unreadable"},
+		stdoutLimited:   {Name: "stdout", Reason: "rate_limited"},
+		stdoutLevel:     {Name: "stdout", Reason: "level"},
+		stdoutRefused:   {Name: "stdout", Reason: "refused"},
+		kmsgEntries:     {Name: "kmsg", Reason: "entries"},
+		kmsgMalformed:   {Name: "kmsg", Reason: "malformed"},
+		kmsgMissed:      {Name: "kmsg", Reason: "missed"},
+		kmsgOverrun:     {Name: "kmsg", Reason: "overrun"},
+		kmsgRefused:     {Name: "kmsg", Reason: "refused"},
+		peerLookups:     {Name: "peer", Reason: "lookups"},
+		peerGone:        {Name: "peer", Reason: "gone"},
+		peerReused:      {Name: "peer", Reason: "pid_reused"},
+	}
+	list := make([]Count, 0, reasonCount-1)
+	for r := noReason + 1; r < reasonCount; r++ {
+		names[r].N = c[r].Load()
+		list = append(list, names[r])
+	}
+	return list
+}
+
+// Counts returns what was taken, and what was malformed or dropped, by reason,
+// always all of them and in the same order. It may be called at any time.
+func (in *Ingest) Counts() []Count { return in.counts.list() }

@@ -1,0 +1,268 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/tidemark-log/tidemark/entry"
+)
+
+// A socket that is read at more than floodRate messages a second is in a flood:
+// then no pidfd is asked for with each message (it costs more than the reading),
+// and who has died in between is told by time. After lull without a message the
+// flood is over.
+const (
+	floodRate   = 1000
+	floodWindow = 50 * time.Millisecond
+	lull        = 100 * time.Millisecond
+)
+
+// reasons are where a path counts.
+type reasons struct {
+	entries, truncated, control, limited, level, refused reason
+}
+
+// datagrams is the source behind one datagram socket.
+type datagrams struct {
+	in    *Ingest
+	file  *os.File
+	rx    *receiver
+	gate  gate
+	peers *peers
+	why   reasons
+	take  func(ctx context.Context, m *message) // decodes m into batch
+
+	batch batch
+	msg   message
+
+	queue   uint64 // the most messages the socket can hold
+	handled uint64 // messages
+	stamp   uint64 // of the last one
+	asked   []*barrier
+	waiting []waiter
+
+	now     time.Duration // of the batch
+	flood   bool
+	counted uint64        // messages in the window
+	window  time.Duration // when it began
+	lullAt  time.Duration // read deadline of a flood
+}
+
+// waiter is a barrier that this source has not passed yet.
+type waiter struct {
+	*barrier
+	from uint64 // handled when it came
+}
+
+func newDatagrams(in *Ingest, file *os.File, why reasons) (*datagrams, error) {
+	rx, err := newReceiver(file)
+	if err != nil {
+		return nil, err
+	}
+	d := &datagrams{in: in, file: file, rx: rx, why: why, queue: queueLength()}
+	d.gate.deadline = file.SetReadDeadline
+	d.peers = newPeers(in.proc(), &in.counts)
+	d.rx.passPidfd(true)
+	return d, nil
+}
+
+func (d *datagrams) gateway() *gate { return &d.gate }
+
+// run reads batches until it is told to end and has read what was queued then.
+func (d *datagrams) run(ctx context.Context) error {
+	defer d.close()
+	var last *waiter // what is to be read before the end
+	for {
+		d.setLull()
+		var ending bool
+		if d.asked, ending = d.gate.look(d.asked[:0]); len(d.asked) > 0 {
+			d.lullAt = 0 // looking has removed the deadline
+		}
+		for _, b := range d.asked {
+			d.waiting = append(d.waiting, waiter{b, d.handled})
+		}
+		if ending && last == nil {
+			last = &waiter{&barrier{after: uint64(time.Now().UnixMicro())}, d.handled}
+		}
+		err := d.rx.receive(len(d.waiting) == 0 && last == nil)
+		switch {
+		case isTimeout(err):
+			d.calm()
+			continue
+		case errors.Is(err, os.ErrClosed):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := d.handle(ctx); err != nil {
+			return err
+		}
+		d.pass()
+		if last != nil && d.passed(last) {
+			return nil
+		}
+	}
+}
+
+// close ends the source; the socket is Close's.
+func (d *datagrams) close() {
+	waiting := make([]*barrier, 0, len(d.waiting))
+	for _, w := range d.waiting {
+		waiting = append(waiting, w.barrier)
+	}
+	d.gate.close(waiting)
+	d.peers.close()
+	d.rx.release()
+}
+
+// handle decodes the batch and hands it over.
+func (d *datagrams) handle(ctx context.Context) error {
+	n := d.rx.n
+	if n == 0 {
+		d.peers.drained()
+		return nil
+	}
+	var wall uint64
+	d.now, wall = d.in.now()
+	d.in.host.refresh(d.now)
+	d.peers.tick(d.now, wall)
+	for i := range n {
+		m := &d.msg
+		d.rx.message(i, m)
+		d.one(ctx, m)
+		m.close()
+		if m.stamp != 0 {
+			d.stamp = m.stamp
+		}
+	}
+	d.handled += uint64(n)
+	err := d.send(ctx)
+	d.rx.shrink()
+	if d.rx.empty {
+		d.peers.drained()
+	}
+	d.rate(uint64(n))
+	return err
+}
+
+// one decodes one message.
+func (d *datagrams) one(ctx context.Context, m *message) {
+	switch {
+	case m.controlTruncated:
+		d.in.counts.add(d.why.control, 1)
+	case m.truncated:
+		d.in.counts.add(d.why.truncated, 1)
+	default:
+		d.take(ctx, m)
+	}
+}
+
+// send hands over what has been decoded. Only the end of ctx is an error: what
+// the sink refuses is counted.
+func (d *datagrams) send(ctx context.Context) error {
+	_, err := d.in.hand(ctx, &d.batch, d.why.entries, d.why.refused)
+	d.batch.reset()
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// finish ends the current entry of the batch, which came from p: the level and
+// the rate of its unit are looked at, and the trusted fields added.
+func (d *datagrams) finish(m *message, p *peer, priority uint8, urgent bool, object *peer) {
+	owner := uint32(0)
+	if p != nil {
+		if !d.in.passes(&d.batch, p, priority, d.now, d.why) {
+			return
+		}
+		d.batch.addAll(p.fields)
+		owner = p.uid
+	}
+	if object != nil {
+		d.batch.fields = object.facts.appendObjectFields(d.batch.fields, object.peerKey)
+	}
+	if m.stamp != 0 {
+		d.batch.addUint("_SOURCE_REALTIME_TIMESTAMP=", m.stamp)
+	}
+	d.batch.addAll(d.in.host.fields())
+	d.batch.end(owner, urgent)
+}
+
+// passes drops the current entry if p's unit may not send it.
+func (in *Ingest) passes(b *batch, p *peer, priority uint8, now time.Duration, why reasons) bool {
+	if p.facts.levelMax >= 0 && priority > uint8(p.facts.levelMax) {
+		in.counts.add(why.level, 1)
+		b.drop()
+		return false
+	}
+	ok, suppressed := in.limits.admit(&p.facts, priority, now)
+	if !ok {
+		in.counts.add(why.limited, 1)
+		b.drop()
+		return false
+	}
+	if suppressed > 0 {
+		// The notice goes before the entry whose fields have been gathered.
+		held := append([]entry.Field(nil), b.fields[b.start:]...)
+		b.drop()
+		in.suppressed(b, p, suppressed)
+		b.addAll(held)
+	}
+	return true
+}
+
+// pass lets those go on whose messages have been handled.
+func (d *datagrams) pass() {
+	kept := d.waiting[:0]
+	for i := range d.waiting {
+		if w := &d.waiting[i]; d.passed(w) {
+			w.arrive()
+		} else {
+			kept = append(kept, *w)
+		}
+	}
+	clear(d.waiting[len(kept):])
+	d.waiting = kept
+}
+
+func (d *datagrams) passed(w *waiter) bool {
+	// The kernel stamps and queues a message under one lock: whatever was queued
+	// before the call has been read when a later stamp is seen. The queue's length
+	// bounds it also when the clock was set back.
+	return d.rx.empty || d.stamp > w.after || d.handled-w.from > d.queue+recvSlots
+}
+
+// rate decides whether this is a flood.
+func (d *datagrams) rate(n uint64) {
+	d.counted += n
+	age := d.now - d.window
+	if age < floodWindow {
+		return
+	}
+	d.flood = d.counted*uint64(time.Second) > floodRate*uint64(age)
+	d.counted, d.window = 0, d.now
+	d.rx.passPidfd(!d.flood)
+}
+
+// setLull makes a read in a flood end after a while without messages.
+func (d *datagrams) setLull() {
+	if !d.flood || d.now+lull/2 < d.lullAt {
+		return
+	}
+	d.lullAt = d.now + lull
+	d.file.SetReadDeadline(time.Now().Add(lull)) //nolint:errcheck // a closed socket fails the read
+}
+
+// calm is called when a read has found nothing until its deadline.
+func (d *datagrams) calm() {
+	now, _ := d.in.now()
+	if d.flood && now >= d.lullAt {
+		d.flood, d.counted, d.window = false, 0, now
+		d.rx.passPidfd(true)
+	}
+	d.lullAt = 0
+	d.file.SetReadDeadline(time.Time{}) //nolint:errcheck // a closed socket fails the read
+}

@@ -1,0 +1,52 @@
+package ingest
+
+import (
+	"github.com/tidemark-log/tidemark/entry"
+)
+
+// JSONDecoder turns the lines of one HTTP request into entries with their
+// trusted fields: _TRANSPORT=http, _SOURCE_ADDR, and those of this machine. It
+// is not safe for concurrent use.
+type JSONDecoder struct {
+	// Counts grow from line to line: what was changed or left out.
+	Counts entry.JSONCounts
+
+	decoder entry.JSONDecoder
+	source  entry.Field
+	host    *host
+}
+
+// jsonSpare is how many fields are added to those of a line.
+const jsonSpare = 8
+
+// NewJSONDecoder makes the decoder for a request from peer, the address of a
+// client without its port; empty on a Unix socket. It may be called
+// concurrently, also while Run runs and after.
+func (in *Ingest) NewJSONDecoder(peer string) *JSONDecoder {
+	d := &JSONDecoder{host: in.host, decoder: entry.JSONDecoder{Spare: jsonSpare}}
+	if peer != "" {
+		d.source = entry.Field("_SOURCE_ADDR=" + peer)
+	}
+	now, _ := in.now()
+	in.host.refresh(now)
+	return d
+}
+
+// Decode reads one JSON object as entry.JSONDecoder does. The entry is valid
+// until the next call. The error is a *entry.JSONError.
+func (d *JSONDecoder) Decode(line []byte) (entry.Entry, error) {
+	e, counts, err := d.decoder.Decode(line)
+	d.Counts.Underscores += counts.Underscores
+	d.Counts.Cut += counts.Cut
+	d.Counts.Null += counts.Null
+	d.Counts.TooMany += counts.TooMany
+	if err != nil {
+		return entry.Entry{}, err
+	}
+	e.Fields = append(e.Fields, entry.Field("_TRANSPORT=http"))
+	if d.source != nil {
+		e.Fields = append(e.Fields, d.source)
+	}
+	e.Fields = append(e.Fields, d.host.fields()...)
+	return e, nil
+}

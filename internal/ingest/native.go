@@ -1,0 +1,100 @@
+package ingest
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/tidemark-log/tidemark/entry"
+)
+
+// transportJournal is the last of a native entry's own fields.
+const transportJournal = "_TRANSPORT=journal"
+
+// defaultPriority is LOG_INFO, for entries that name none.
+const defaultPriority = 6
+
+func nativeReasons() reasons {
+	return reasons{nativeEntries, nativeTruncated, nativeControl, nativeLimited, nativeLevel, nativeRefused}
+}
+
+// native decodes journald's native protocol.
+type native struct {
+	*datagrams
+	decoder entry.NativeDecoder
+}
+
+// take decodes a datagram: entries, or one descriptor of a file with entries.
+func (n *native) take(ctx context.Context, m *message) {
+	switch {
+	case len(m.data) > 0 && len(m.fds) == 0:
+		n.decode(m, m.data, true)
+	case len(m.data) == 0 && len(m.fds) == 1:
+		n.file(ctx, m)
+	case len(m.fds) > 0:
+		n.in.counts.add(nativeFDs, 1)
+	}
+}
+
+// decode adds the entries in data to the batch. Binary fields lie in a buffer of
+// the decoder and are copied unless the batch is sent before the next message.
+func (n *native) decode(m *message, data []byte, copyBinary bool) {
+	entries := n.decoder.Decode(data)
+	n.count()
+	if len(entries) == 0 {
+		return
+	}
+	p := n.peers.get(m)
+	for i := range entries {
+		e := &entries[i]
+		seen := n.look(m, e.Fields)
+		if !copyBinary {
+			n.batch.addAll(e.Fields)
+		} else {
+			for _, f := range e.Fields {
+				n.batch.keep(f, data)
+			}
+		}
+		n.batch.add(entry.Field(transportJournal))
+		n.finish(m, p, seen.priority, e.Urgent, seen.object)
+	}
+}
+
+// count moves what the decoder has counted to our counts.
+func (n *native) count() {
+	c := &n.decoder.Counts
+	if *c == (entry.NativeCounts{}) {
+		return
+	}
+	n.in.counts.add(nativeBadNames, c.BadNames)
+	n.in.counts.add(nativeNoise, c.Noise)
+	n.in.counts.add(nativeMalformed, c.Malformed)
+	n.in.counts.add(nativeTooMany, c.TooMany)
+	n.in.counts.add(nativeTooLarge, c.TooLarge)
+	n.in.counts.add(nativeEmpty, c.Empty)
+	*c = entry.NativeCounts{}
+}
+
+// meta is what journald looks at in a native entry.
+type meta struct {
+	priority uint8
+	object   *peer // what OBJECT_PID of a root process names
+}
+
+func (n *native) look(m *message, fields []entry.Field) meta {
+	seen := meta{priority: defaultPriority}
+	for _, f := range fields {
+		switch {
+		case len(f) == len("PRIORITY=")+1 && string(f[:len("PRIORITY=")]) == "PRIORITY=":
+			if c := f[len(f)-1]; c >= '0' && c <= '7' {
+				seen.priority = c - '0'
+			}
+		case len(f) > len("OBJECT_PID=") && f[0] == 'O' && string(f[:len("OBJECT_PID=")]) == "OBJECT_PID=":
+			if m.known && m.uid == 0 {
+				if pid, err := strconv.ParseInt(string(f[len("OBJECT_PID="):]), 10, 32); err == nil && pid > 0 {
+					seen.object = n.peers.object(int32(pid))
+				}
+			}
+		}
+	}
+	return seen
+}

@@ -1,0 +1,230 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// recvSlots is how many datagrams one recvmmsg(2) may bring.
+	recvSlots = 64
+	// slotSize is the part of a slot that stays resident. Longer datagrams go on
+	// in the slot's overflow area, whose pages are given back after use.
+	slotSize = 16 << 10
+	// minOverflow and maxOverflow bound the overflow area of a slot, in bytes of
+	// address space. The size in between is the largest datagram that a sender
+	// without privileges can make: twice net.core.wmem_max.
+	minOverflow = 256 << 10
+	maxOverflow = 128 << 20
+	// wmemMax is Linux's default net.core.wmem_max, for when it cannot be read.
+	wmemMax = 212992
+)
+
+// mmsghdr is struct mmsghdr of recvmmsg(2).
+type mmsghdr struct {
+	hdr unix.Msghdr
+	n   uint32
+}
+
+// receiver reads datagrams of one socket in batches.
+//
+// Slot i is slotSize bytes of slots, then stride-slotSize bytes of over. In over
+// there are slotSize free bytes before each overflow area: the head of a long
+// datagram is copied there, so that every datagram is seen in one piece.
+type receiver struct {
+	file *os.File
+	raw  syscall.RawConn
+	try  func(fd uintptr) bool // r.attempt, bound once
+
+	slots  []byte // recvSlots * slotSize, mapped
+	over   []byte // recvSlots * stride, mapped and mostly untouched
+	stride int
+
+	hdrs [recvSlots]mmsghdr
+	iovs [recvSlots][2]unix.Iovec
+	ctrl [recvSlots]control
+
+	n     int           // messages of the last batch
+	errno syscall.Errno // of the last attempt
+	park  bool          // wait when there is nothing
+	empty bool          // the queue was empty after the last batch
+	pidfd bool          // SO_PASSPIDFD is on
+}
+
+// newReceiver takes over file, a datagram socket.
+func newReceiver(file *os.File) (*receiver, error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("receive from %s: %w", file.Name(), err)
+	}
+	r := &receiver{file: file, raw: raw, stride: slotSize + overflowSize()}
+	r.try = r.attempt
+	const prot, anon = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
+	if r.slots, err = unix.Mmap(-1, 0, recvSlots*slotSize, prot, anon); err != nil {
+		return nil, fmt.Errorf("map receive buffers: %w", err)
+	}
+	if r.over, err = unix.Mmap(-1, 0, recvSlots*r.stride, prot, anon|unix.MAP_NORESERVE); err != nil {
+		r.release()
+		return nil, fmt.Errorf("map receive buffers: %w", err)
+	}
+	// One long datagram must not make 2 MiB of zeroes resident.
+	unix.Madvise(r.over, unix.MADV_NOHUGEPAGE) //nolint:errcheck // only saves memory
+	for i := range recvSlots {
+		r.iovs[i][0].Base = &r.slots[i*slotSize]
+		r.iovs[i][0].SetLen(slotSize)
+		r.iovs[i][1].Base = &r.over[i*r.stride+slotSize]
+		r.iovs[i][1].SetLen(r.stride - slotSize)
+		h := &r.hdrs[i].hdr
+		h.Iov = &r.iovs[i][0]
+		h.SetIovlen(2)
+		h.Control = &r.ctrl[i].b[0]
+	}
+	r.n = recvSlots
+	r.reset()
+	return r, nil
+}
+
+// overflowSize is the room of one slot behind its first slotSize bytes.
+func overflowSize() int {
+	wmem := wmemMax
+	if b, err := os.ReadFile("/proc/sys/net/core/wmem_max"); err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			wmem = n
+		}
+	}
+	size := max(minOverflow, 2*wmem)
+	if limit := maxOverflow; size > limit {
+		size = limit
+	}
+	if strconv.IntSize == 32 {
+		size = minOverflow
+	}
+	page := os.Getpagesize()
+	return (size + page - 1) / page * page
+}
+
+// release gives the buffers back. The socket is its owner's to close.
+func (r *receiver) release() {
+	for _, m := range [...]*[]byte{&r.slots, &r.over} {
+		if *m != nil {
+			unix.Munmap(*m) //nolint:errcheck // cannot fail for a mapping of ours
+			*m = nil
+		}
+	}
+}
+
+// reset makes the headers of the last batch ready for the next one.
+func (r *receiver) reset() {
+	for i := range r.n {
+		h := &r.hdrs[i]
+		h.hdr.SetControllen(controlSize)
+		h.hdr.Flags = 0
+		h.n = 0
+	}
+	r.n = 0
+}
+
+// receive fills the next batch. If park is set it waits until there is at least
+// one message, a deadline (os.ErrDeadlineExceeded) or the end of the socket;
+// else the batch may be empty. The batch stays valid until the next call.
+//
+//	recvmmsg(fd, vec, 64, MSG_DONTWAIT|MSG_CMSG_CLOEXEC, NULL) = n or EAGAIN
+func (r *receiver) receive(park bool) error {
+	r.reset()
+	r.park, r.empty, r.errno = park, false, 0
+	if err := r.raw.Read(r.try); err != nil {
+		return err
+	}
+	if r.errno != 0 {
+		return fmt.Errorf("recvmmsg %s: %w", r.file.Name(), r.errno)
+	}
+	return nil
+}
+
+// attempt is one recvmmsg. It returns false to be called again when the socket
+// is readable.
+func (r *receiver) attempt(fd uintptr) bool {
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.hdrs)),
+			recvSlots, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
+		switch errno {
+		case 0:
+			// A short batch means that the attempt for one more found nothing.
+			r.n, r.empty = int(n), n < recvSlots
+			return true
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			r.empty = true
+			return !r.park
+		default:
+			r.errno = errno
+			return true
+		}
+	}
+}
+
+// message returns message i of the batch. Its descriptors are the caller's to
+// close.
+func (r *receiver) message(i int, m *message) {
+	h := &r.hdrs[i]
+	m.clear()
+	m.control(r.ctrl[i].b[:h.hdr.Controllen])
+	m.truncated = h.hdr.Flags&unix.MSG_TRUNC != 0
+	m.controlTruncated = h.hdr.Flags&unix.MSG_CTRUNC != 0
+	n := int(h.n)
+	if n <= slotSize {
+		m.data = r.slots[i*slotSize : i*slotSize+n]
+		return
+	}
+	at := i * r.stride
+	copy(r.over[at:at+slotSize], r.slots[i*slotSize:(i+1)*slotSize])
+	m.data = r.over[at : at+n]
+}
+
+// shrink gives back the pages that long datagrams of this batch have touched.
+func (r *receiver) shrink() {
+	for i := range r.n {
+		if n := int(r.hdrs[i].n); n > slotSize {
+			at := i * r.stride
+			page := os.Getpagesize()
+			end := min((at+n+page-1)/page*page, len(r.over))
+			unix.Madvise(r.over[at/page*page:end], unix.MADV_DONTNEED) //nolint:errcheck // only saves memory
+		}
+	}
+}
+
+// passPidfd asks the kernel for a pidfd of the sender with every message read
+// from now on, or not any more. Kernels before 6.5 cannot.
+func (r *receiver) passPidfd(on bool) {
+	if r.pidfd == on {
+		return
+	}
+	value := 0
+	if on {
+		value = 1
+	}
+	err := control1(r.raw, func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSPIDFD, value)
+	})
+	r.pidfd = on && err == nil
+}
+
+// control1 calls f with the descriptor of raw.
+func control1(raw syscall.RawConn, f func(fd int) error) error {
+	var err error
+	if e := raw.Control(func(fd uintptr) { err = f(int(fd)) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// isTimeout reports whether err only means that a deadline has woken a reader.
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

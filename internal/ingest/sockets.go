@@ -1,0 +1,166 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names of the sockets in Config.Dir, as journald's.
+const (
+	nativeSocket = "socket"
+	syslogSocket = "dev-log"
+	stdoutSocket = "stdout"
+)
+
+const (
+	// receiveBuffer is what systemd's socket units ask for, in bytes.
+	receiveBuffer = 8 << 20
+	// maxBacklog is how many connections may wait to be accepted; the kernel
+	// bounds it by net.core.somaxconn.
+	maxBacklog = 4096
+	// maxSocketPath is the longest path that fits into a struct sockaddr_un.
+	maxSocketPath = 107
+)
+
+// Errors of Open about a socket's path.
+var (
+	// ErrInUse: somebody answers on the socket.
+	ErrInUse = errors.New("in use by another process")
+	// ErrPathTooLong: a Unix socket's path may have 107 bytes.
+	ErrPathTooLong = errors.New("socket path longer than 107 bytes: choose a shorter run directory")
+	// ErrNotSocket: something that is no socket is in the way.
+	ErrNotSocket = errors.New("exists and is not a socket")
+)
+
+// bind makes the socket dir/name of the given kind, SOCK_DGRAM or SOCK_STREAM,
+// for everyone to write to. A stale socket of that name is removed.
+//
+//	socket(AF_UNIX, kind|CLOEXEC|NONBLOCK)  setsockopt…  bind  chmod 0666  [listen]
+func bind(dir, name string, kind int) (f *os.File, err error) {
+	path := filepath.Join(dir, name)
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("bind %s: %w", path, ErrPathTooLong)
+	}
+	if err := removeStale(path, kind); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("bind %s: socket: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(fd) //nolint:errcheck // the error at hand says more
+		}
+	}()
+	if err := setOptions(fd, kind); err != nil {
+		return nil, fmt.Errorf("bind %s: %w", path, err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		return nil, fmt.Errorf("bind %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		return nil, fmt.Errorf("bind %s: %w", path, err)
+	}
+	if kind == unix.SOCK_STREAM {
+		if err := unix.Listen(fd, maxBacklog); err != nil {
+			return nil, fmt.Errorf("listen %s: %w", path, err)
+		}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// setOptions asks for what identifies the sender.
+func setOptions(fd, kind int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		return fmt.Errorf("set SO_PASSCRED: %w", err)
+	}
+	if selinuxEnabled() {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSSEC, 1); err != nil {
+			return fmt.Errorf("set SO_PASSSEC: %w", err)
+		}
+	}
+	if kind != unix.SOCK_DGRAM {
+		return nil
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMP, 1); err != nil {
+		return fmt.Errorf("set SO_TIMESTAMP: %w", err)
+	}
+	// As much as we get: the kernel cuts it, or allows more to root.
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveBuffer) != nil {
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer) //nolint:errcheck // works with less too
+	}
+	return nil
+}
+
+// selinuxEnabled says whether the kernel labels processes for SELinux. Labels
+// of other security modules are none of journald's fields.
+func selinuxEnabled() bool {
+	_, err := os.Stat("/sys/fs/selinux/enforce")
+	return err == nil
+}
+
+// removeStale removes the socket at path if nobody is behind it.
+func removeStale(path string, kind int) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("bind: %w", err)
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("bind %s: %w", path, ErrNotSocket)
+	}
+	used, err := answers(path, kind)
+	if err != nil {
+		return fmt.Errorf("probe %s: %w", path, err)
+	}
+	if used {
+		return fmt.Errorf("bind %s: %w", path, ErrInUse)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("remove stale socket: %w", err)
+	}
+	return nil
+}
+
+// answers probes whether a socket is bound at path. A connection that cannot be
+// made for another reason than that nobody is there counts as an answer.
+func answers(path string, kind int) (bool, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+	return !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOENT), nil
+}
+
+// unlink removes the socket that f is bound to, unless somebody else has put
+// another one there.
+func unlink(f *os.File, bound fs.FileInfo) {
+	if now, err := os.Lstat(f.Name()); err == nil && bound != nil && os.SameFile(now, bound) {
+		os.Remove(f.Name()) //nolint:errcheck // a stale socket is removed at the next start
+	}
+}
+
+// queueLength is the most datagrams that a socket may hold.
+func queueLength() uint64 {
+	const kernelDefault = 10
+	b, err := os.ReadFile("/proc/sys/net/unix/max_dgram_qlen")
+	if err != nil {
+		return kernelDefault
+	}
+	n, err := strconv.ParseUint(string(trimSpace(b)), 10, 32)
+	if err != nil {
+		return kernelDefault
+	}
+	return n
+}

@@ -1,0 +1,180 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// acceptBackoff is how long accepting rests when the process is out of
+// descriptors, unless a stream ends earlier.
+const acceptBackoff = time.Second
+
+// listener accepts stdout streams and owns them.
+type listener struct {
+	in   *Ingest
+	file *os.File
+	raw  syscall.RawConn
+	gate gate
+	pool sync.Pool // of *streamBuffer
+
+	mu      sync.Mutex
+	streams map[*stream]struct{} // guarded by mu
+
+	running sync.WaitGroup
+	freed   chan struct{} // capacity 1: a stream has ended
+}
+
+func newListener(in *Ingest, file *os.File) (*listener, error) {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("accept at %s: %w", file.Name(), err)
+	}
+	l := &listener{in: in, file: file, raw: raw, streams: make(map[*stream]struct{}), freed: make(chan struct{}, 1)}
+	l.gate.deadline = file.SetReadDeadline
+	l.pool.New = func() any { return newStreamBuffer(in) }
+	return l, nil
+}
+
+func (l *listener) gateway() *gate { return &l.gate }
+
+// run accepts until it is told to end, then lets the streams end and joins them.
+func (l *listener) run(ctx context.Context) error {
+	var waiting, asked []*barrier
+	var failed error
+	defer func() {
+		l.gate.close(waiting)
+		l.running.Wait()
+	}()
+	for {
+		var ending bool
+		asked, ending = l.gate.look(asked[:0])
+		waiting = append(waiting, asked...)
+		// What was pending at the call is no more than the queue holds.
+		park, n := !ending && len(waiting) == 0, 0
+		for n < maxBacklog {
+			got, err := l.accept(ctx, park)
+			if err != nil {
+				failed = err
+				break
+			}
+			if !got {
+				break
+			}
+			park = false
+			n++
+		}
+		if errors.Is(failed, os.ErrClosed) {
+			failed = nil
+			ending = true
+		}
+		if failed != nil || ending {
+			l.endStreams()
+			return failed
+		}
+		for _, b := range waiting {
+			b.arrive()
+		}
+		waiting = waiting[:0]
+	}
+}
+
+// accept takes one connection; false: there was none. It sleeps for one if park
+// is set.
+func (l *listener) accept(ctx context.Context, park bool) (bool, error) {
+	fd := -1
+	var errno error
+	err := l.raw.Read(func(s uintptr) bool {
+		for {
+			fd, _, errno = unix.Accept4(int(s), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+			switch errno {
+			case unix.EINTR, unix.ECONNABORTED:
+				continue
+			case unix.EAGAIN:
+				return !park
+			}
+			return true
+		}
+	})
+	switch {
+	case isTimeout(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case errno == unix.EAGAIN:
+		return false, nil
+	case errno == unix.EMFILE, errno == unix.ENFILE, errno == unix.ENOBUFS, errno == unix.ENOMEM:
+		l.rest(ctx)
+		return false, nil
+	case errno != nil:
+		return false, fmt.Errorf("accept at %s: %w", l.file.Name(), errno)
+	}
+	l.start(ctx, fd)
+	return true, nil
+}
+
+// rest waits for a stream to end.
+func (l *listener) rest(ctx context.Context) {
+	t := time.NewTimer(acceptBackoff)
+	defer t.Stop()
+	select {
+	case <-l.freed:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// start gives a connection to a goroutine of its own, or closes it.
+func (l *listener) start(ctx context.Context, fd int) {
+	s, err := newStream(l, fd)
+	if err != nil {
+		unix.Close(fd) //nolint:errcheck // nothing was written to it
+		l.in.counts.add(stdoutRead, 1)
+		return
+	}
+	l.mu.Lock()
+	refused := len(l.streams) >= l.in.cfg.MaxStreams
+	if !refused {
+		l.streams[s] = struct{}{}
+	}
+	l.mu.Unlock()
+	if refused {
+		s.file.Close() //nolint:errcheck // nothing was written to it
+		l.in.counts.add(stdoutTooMany, 1)
+		return
+	}
+	l.in.counts.add(stdoutStreams, 1)
+	l.running.Go(func() {
+		s.run(ctx)
+		l.mu.Lock()
+		delete(l.streams, s)
+		l.mu.Unlock()
+		select {
+		case l.freed <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// endStreams lets every stream read what is queued, and end.
+func (l *listener) endStreams() {
+	for _, g := range l.gates(nil) {
+		g.end()
+	}
+}
+
+// gates appends the gates of the open streams.
+func (l *listener) gates(dst []*gate) []*gate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.streams {
+		dst = append(dst, &s.gate)
+	}
+	return dst
+}

@@ -1,0 +1,456 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-log/tidemark/entry"
+)
+
+const (
+	// streamRead is how much one turn of a stream reads: what bounds it against
+	// the others.
+	streamRead = 64 << 10
+	// maxHeaderLine is the longest line of a stream's header, as journald's.
+	maxHeaderLine = 255
+	// headerLines is how many lines come before the text.
+	headerLines = 7
+)
+
+// streamBuffer is what a stream needs while it has something to read. Sleeping
+// streams have none.
+type streamBuffer struct {
+	data  []byte // the unfinished line, then what is read
+	batch batch
+	msg   message
+	ctrl  control
+	hdr   unix.Msghdr
+	iov   unix.Iovec
+	proc  *procReader
+}
+
+func newStreamBuffer(in *Ingest) *streamBuffer {
+	return &streamBuffer{
+		data: make([]byte, max(in.cfg.LineMax, maxHeaderLine)+streamRead),
+		proc: in.proc(),
+	}
+}
+
+// stream is one connection to the stdout socket.
+type stream struct {
+	l    *listener
+	file *os.File
+	raw  syscall.RawConn
+	gate gate
+	try  func(fd uintptr) bool
+
+	header   streamHeader
+	id       entry.Field // _STREAM_ID
+	ident    entry.Field // SYSLOG_IDENTIFIER; nil: none
+	facility entry.Field // SYSLOG_FACILITY; nil: kernel's
+	rest     []byte      // the unfinished line
+
+	sender *peer
+	creds  credentials // of the sender
+	peer   credentials // who has connected
+
+	buf   *streamBuffer // while there is something to read
+	park  bool
+	n     int
+	errno error
+	now   time.Duration
+}
+
+// newStream takes over fd if it returns no error.
+func newStream(l *listener, fd int) (*stream, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return nil, fmt.Errorf("accept stream: %w", err)
+	}
+	unix.Shutdown(fd, unix.SHUT_WR)                               //nolint:errcheck // a courtesy to the client
+	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1)  //nolint:errcheck // else SO_PEERCRED has to do
+	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSPIDFD, 1) //nolint:errcheck // since 6.5
+	id := make([]byte, 16)
+	rand.Read(id)
+	s := &stream{l: l, id: entry.Field("_STREAM_ID=" + hex.EncodeToString(id))}
+	s.peer = credentials{cred.Pid, cred.Uid, cred.Gid}
+	s.creds = s.peer
+	s.file = os.NewFile(uintptr(fd), "stdout stream")
+	s.gate.deadline = s.file.SetReadDeadline
+	s.try = s.attempt
+	if s.raw, err = s.file.SyscallConn(); err != nil {
+		return nil, fmt.Errorf("accept stream: %w", err)
+	}
+	return s, nil
+}
+
+// streamHeader is what a client says about its lines before it sends them.
+type streamHeader struct {
+	lines       int // read so far
+	identifier  string
+	unit        string // taken from root only
+	priority    int
+	levelPrefix bool
+}
+
+// errHeader is a malformed header: the connection is closed.
+var errHeader = errors.New("malformed stream header")
+
+// line reads the next line of the header.
+func (h *streamHeader) line(line []byte, uid uint32) error {
+	text := string(trimSpace(line))
+	switch h.lines {
+	case 0:
+		h.identifier = text
+	case 1:
+		if uid == 0 && validUnit(text, true) {
+			h.unit = text
+		}
+	case 2:
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > 999 {
+			return errHeader
+		}
+		h.priority = n
+	default:
+		on, ok := parseBool(text)
+		if !ok {
+			return errHeader
+		}
+		if h.lines == 3 {
+			h.levelPrefix = on
+		} // the rest is about forwarding, which is not done here
+	}
+	h.lines++
+	return nil
+}
+
+// parseBool reads a boolean as systemd does.
+func parseBool(s string) (value, ok bool) {
+	switch strings.ToLower(s) {
+	case "1", "yes", "y", "true", "t", "on":
+		return true, true
+	case "0", "no", "n", "false", "f", "off":
+		return false, true
+	}
+	return false, false
+}
+
+// run reads until the client has closed the stream, or the gate's end: then what
+// is queued is read and an unfinished line is taken as it is.
+func (s *stream) run(ctx context.Context) {
+	var waiting []*barrier
+	defer func() {
+		s.file.Close() //nolint:errcheck // nothing was written to it
+		s.gate.close(waiting)
+		s.returnBuffer()
+	}()
+	goal := -1 // bytes to read before the barriers are passed; -1: there are none
+	for {
+		before := len(waiting)
+		var ending bool
+		waiting, ending = s.gate.look(waiting)
+		if len(waiting) > before || ending && goal < 0 {
+			goal = s.queued()
+		}
+		due := goal >= 0
+		err := s.receive(!due)
+		switch {
+		case isTimeout(err):
+			continue
+		case err != nil:
+			s.l.in.counts.add(stdoutRead, 1)
+			return
+		case s.n < 0:
+			goal = 0 // nothing is queued
+		case s.n == 0:
+			s.finish(ctx)
+			return
+		default:
+			if err := s.take(ctx); err != nil {
+				return
+			}
+			goal = max(goal-s.n, 0)
+		}
+		if due && goal == 0 {
+			for _, b := range waiting {
+				b.arrive()
+			}
+			waiting = waiting[:0]
+			goal = -1
+			if ending {
+				s.finish(ctx)
+				return
+			}
+		}
+	}
+}
+
+// queued is how many bytes the kernel holds for this stream.
+func (s *stream) queued() int {
+	n := 0
+	control1(s.raw, func(fd int) (err error) { //nolint:errcheck // a closed socket holds nothing
+		n, err = unix.IoctlGetInt(fd, unix.SIOCINQ)
+		return err
+	})
+	return n
+}
+
+// receive reads once: n bytes behind the unfinished line in buf, 0 at the end of
+// the stream, -1 if there is nothing and park is not set.
+//
+//	recvmsg(fd, msg, MSG_DONTWAIT|MSG_CMSG_CLOEXEC) = n or EAGAIN
+func (s *stream) receive(park bool) error {
+	s.park, s.n, s.errno = park, -1, nil
+	if err := s.raw.Read(s.try); err != nil {
+		s.returnBuffer()
+		return err
+	}
+	return s.errno
+}
+
+func (s *stream) attempt(fd uintptr) bool {
+	if s.buf == nil {
+		s.buf = s.l.pool.Get().(*streamBuffer)
+	}
+	b := s.buf
+	kept := copy(b.data, s.rest)
+	space := b.data[kept:min(kept+streamRead, len(b.data))]
+	b.iov.Base = &space[0]
+	b.iov.SetLen(len(space))
+	for {
+		b.hdr = unix.Msghdr{Iov: &b.iov, Control: &b.ctrl.b[0]}
+		b.hdr.SetIovlen(1)
+		b.hdr.SetControllen(controlSize)
+		n, errno := recvmsg(fd, &b.hdr)
+		switch errno {
+		case 0:
+			s.n = n
+			b.msg.clear()
+			b.msg.control(b.ctrl.b[:b.hdr.Controllen])
+			return true
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			if s.park {
+				s.returnBuffer()
+			}
+			return !s.park
+		case unix.ECONNRESET:
+			s.n = 0
+			b.msg.clear()
+			return true
+		default:
+			s.errno = errno
+			return true
+		}
+	}
+}
+
+// recvmsg is recvmsg(2) that never waits.
+func recvmsg(fd uintptr, h *unix.Msghdr) (int, syscall.Errno) {
+	n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(h)), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	return int(n), errno
+}
+
+// returnBuffer gives the buffer back for other streams.
+func (s *stream) returnBuffer() {
+	if s.buf != nil {
+		s.l.pool.Put(s.buf)
+		s.buf = nil
+	}
+}
+
+// take splits what was read into lines and hands them over. An error ends the
+// stream.
+func (s *stream) take(ctx context.Context) error {
+	b := s.buf
+	defer b.msg.close()
+	s.now, _ = s.l.in.now()
+	s.l.in.host.refresh(s.now)
+	data := b.data[:len(s.rest)+s.n]
+	changed := b.msg.known && b.msg.pid > 0 && b.msg.pid != s.creds.pid
+	if changed && len(s.rest) > 0 && s.header.lines == headerLines {
+		// Somebody else goes on: what the former has begun is a line of its own.
+		s.identify(nil)
+		s.record(data[:len(s.rest)], "_LINE_BREAK=pid-change")
+		data = data[len(s.rest):]
+	}
+	if b.msg.known && b.msg.pid > 0 {
+		s.creds = b.msg.credentials
+	}
+	rest, err := s.split(data, &b.msg)
+	if err != nil {
+		s.l.in.counts.add(stdoutHeader, 1)
+		return err
+	}
+	err = s.send(ctx)
+	s.keep(rest)
+	return err
+}
+
+// keep remembers an unfinished line. Its memory is let go when a long one has
+// ended.
+func (s *stream) keep(rest []byte) {
+	if len(rest) == 0 && cap(s.rest) > 4096 {
+		s.rest = nil
+		return
+	}
+	s.rest = append(s.rest[:0], rest...)
+}
+
+// send hands over the batch; only the end of ctx is an error.
+func (s *stream) send(ctx context.Context) error {
+	b := &s.buf.batch
+	_, err := s.l.in.hand(ctx, b, stdoutEntries, stdoutRefused)
+	b.reset()
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// finish takes an unfinished line when no more will come.
+func (s *stream) finish(ctx context.Context) {
+	if len(s.rest) == 0 {
+		return
+	}
+	if s.header.lines < headerLines {
+		s.l.in.counts.add(stdoutHeader, 1)
+		return
+	}
+	if s.buf == nil {
+		s.buf = s.l.pool.Get().(*streamBuffer)
+	}
+	s.buf.msg.clear()
+	s.now, _ = s.l.in.now()
+	s.identify(nil)
+	s.record(s.rest, "_LINE_BREAK=eof")
+	s.send(ctx) //nolint:errcheck // the stream ends either way
+}
+
+// split records the lines of data and returns the unfinished one.
+func (s *stream) split(data []byte, m *message) (rest []byte, err error) {
+	known := false
+	for {
+		limit := s.l.in.cfg.LineMax
+		if s.header.lines < headerLines {
+			limit = maxHeaderLine
+		}
+		line, skip, lineBreak := nextLine(data, limit)
+		if skip == 0 {
+			return data, nil
+		}
+		data = data[skip:]
+		if s.header.lines < headerLines {
+			if lineBreak != "" {
+				return nil, errHeader
+			}
+			if err := s.header.line(line, s.peer.uid); err != nil {
+				return nil, err
+			}
+			s.begin()
+			continue
+		}
+		if !known {
+			s.identify(m)
+			known = true
+		}
+		s.record(line, lineBreak)
+	}
+}
+
+// begin prepares the fields of all lines once the header is complete.
+func (s *stream) begin() {
+	if s.header.lines < headerLines {
+		return
+	}
+	if s.header.identifier != "" {
+		s.ident = entry.Field("SYSLOG_IDENTIFIER=" + s.header.identifier)
+	}
+	if f := s.header.priority & facilityMask; f != 0 {
+		s.facility = entry.Field("SYSLOG_FACILITY=" + strconv.Itoa(f>>3))
+	}
+}
+
+// nextLine finds the first line in data: up to a newline, a NUL or limit bytes.
+// skip is its length with what ends it, 0 if it has not ended. lineBreak tells
+// of another end than a newline.
+func nextLine(data []byte, limit int) (line []byte, skip int, lineBreak string) {
+	window := data[:min(len(data), limit)]
+	end := bytes.IndexByte(window, '\n')
+	if end >= 0 {
+		window = window[:end]
+	}
+	if zero := bytes.IndexByte(window, 0); zero >= 0 {
+		return window[:zero], zero + 1, "_LINE_BREAK=nul"
+	}
+	switch {
+	case end >= 0:
+		return window, end + 1, ""
+	case len(data) >= limit:
+		return window, limit, "_LINE_BREAK=line-max"
+	}
+	return nil, 0, ""
+}
+
+// stripLine cuts white space off the end of a line that has more than that.
+func stripLine(line []byte) []byte {
+	if stripped := bytes.TrimRight(line, whiteSpace); len(stripped) > 0 {
+		return stripped
+	}
+	return line
+}
+
+// record adds a line to the batch.
+func (s *stream) record(line []byte, lineBreak string) {
+	line = stripLine(line)
+	priority := s.header.priority
+	if s.header.levelPrefix {
+		line = parsePriority(line, &priority, false)
+	}
+	if len(line) == 0 {
+		return
+	}
+	b := &s.buf.batch
+	b.add(entry.Field("_TRANSPORT=stdout"))
+	b.add(s.id)
+	b.add(priorityField(priority))
+	if s.facility != nil {
+		b.add(s.facility)
+	}
+	if s.ident != nil {
+		b.add(s.ident)
+	}
+	if lineBreak != "" {
+		b.add(entry.Field(lineBreak))
+	}
+	b.addBytes("MESSAGE=", line)
+	level := uint8(priority & levelMask)
+	owner := uint32(0)
+	if p := s.sender; p != nil {
+		if !s.l.in.passes(b, p, level, s.now, stdoutReasons()) {
+			return
+		}
+		b.addAll(p.fields)
+		owner = p.uid
+	}
+	b.addAll(s.l.in.host.fields())
+	b.end(owner, level <= 2)
+}
+
+func stdoutReasons() reasons {
+	return reasons{entries: stdoutEntries, limited: stdoutLimited, level: stdoutLevel, refused: stdoutRefused}
+}
