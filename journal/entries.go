@@ -99,25 +99,58 @@ func (f *File) entryAt(i uint64) (uint64, error) {
 // ready makes sure that the entries of the file can be listed, by a scan of its
 // objects when it is known to be damaged.
 func (f *File) ready() {
-	if f.torn != nil && f.salvaged == nil {
+	if f.salvaged != nil {
+		return
+	}
+	if f.torn == nil && f.hdr.State != StateOnline {
+		f.torn = f.checkCount()
+	}
+	if f.torn != nil {
 		f.warn(f.torn)
 		f.startSalvage()
 	}
 }
 
-// headAt reads the i-th entry. When the main array turns out to be broken the
-// file is scanned, the numbering changes, and it answers errRenumbered.
-func (f *File) headAt(i uint64, h *entryHead) error {
+// checkCount finds out whether the main array goes on behind the entries that
+// the header counts. With a writer at work that is usual.
+func (f *File) checkCount() error {
+	if f.n == 0 {
+		return nil
+	}
+	if _, err := f.main.slot(f, f.n-1); err != nil {
+		return nil //nolint:nilerror // found and told where that entry is read
+	}
+	node := f.main.nodes[f.main.last]
+	if f.n-node.base >= node.cap {
+		return nil
+	}
+	if off, err := f.main.slot(f, f.n); err == nil && off != 0 {
+		return f.errorf(object.HdrNEntries, ErrCorrupt, "more entries than the %d counted", f.n)
+	}
+	return nil
+}
+
+// headAt reads the i-th entry, coming from dir. When the main array turns out to
+// be broken, there or at the entry behind, the file is scanned, the numbering
+// changes, and it answers errRenumbered.
+func (f *File) headAt(i uint64, h *entryHead, dir direction) error {
 	off, err := f.entryAt(i)
 	if err == nil {
 		err = f.readHead(off, h)
 	}
-	if err == nil || f.salvaged != nil {
+	if f.salvaged != nil {
 		return err
 	}
-	f.warn(err)
-	f.startSalvage()
-	return errRenumbered
+	if k := i + uint64(dir); err == nil && k < f.n { // also -1
+		var behind uint64
+		if behind, err = f.entryAt(k); err == nil && (behind > off) != (dir == down) {
+			err = f.errorf(off, ErrCorrupt, "entries are not in order: %d, then %d", min(i, k), max(i, k))
+		}
+	}
+	if err != nil {
+		return f.damaged(err)
+	}
+	return nil
 }
 
 // errRenumbered says that the file has been scanned and that entries have new

@@ -82,7 +82,7 @@ func (c *cursor) settleAt(dir direction) error {
 // take reads entry c.ord.
 func (c *cursor) take(dir direction) error {
 	var h entryHead
-	if err := c.f.headAt(c.ord, &h); err != nil {
+	if err := c.f.headAt(c.ord, &h, dir); err != nil {
 		return err
 	}
 	if c.state == statePicked && (h.off > c.head.off) != (dir == down) {

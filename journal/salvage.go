@@ -11,16 +11,16 @@ import (
 type salvage struct {
 	index  []uint64 // offsets, ascending
 	next   uint64   // where the scan goes on when the file grows
-	budget uint64   // bytes of objects that may yet be checked behind damage
+	budget uint64   // bytes of objects that may yet be checked
 	gaps   int      // places where the walk had to search for the next object
 	lost   uint64   // bytes passed over in them
 	bad    int      // ENTRY objects that are damaged themselves
 	fs     fields   // for the items of an entry
 }
 
-// searchBudget bounds the work spent on objects that only look like such, as a
-// multiple of the file's size.
-const searchBudget = 4
+// searchBudget bounds the work spent on checking what may be objects, which may
+// overlap and be compressed, as a multiple of the file's size.
+const searchBudget = 16
 
 // Salvaged reports whether the file is read by scanning it because it is
 // damaged; found is the number of entries so delivered, counted the number that
@@ -72,8 +72,8 @@ func (f *File) newWalk() *salvage {
 	return &salvage{next: f.firstObject(), budget: searchBudget*f.end + largeStep}
 }
 
-// walk goes from object to object, from s.next on. Where there is none it
-// searches for the next that is proven to be one.
+// walk goes from object to object, from s.next on. Where there is none, or one
+// whose size may be wrong, it searches for the next that is proven to be one.
 func (s *salvage) walk(f *File, visit func(off uint64, t object.Type)) {
 	last := f.tailObject()
 	for off := s.next; ; {
@@ -81,29 +81,33 @@ func (s *salvage) walk(f *File, visit func(off uint64, t object.Type)) {
 			s.next = off
 			return
 		}
+		limit := f.end
 		t, size := f.plausible(off)
 		if t != object.Unused {
 			next := off + object.Align8(size)
-			if off != last && next+object.ObjHdrSize <= f.end {
-				// What lies behind must be an object too, or this one must be proven.
-				if behind, _ := f.plausible(next); behind == object.Unused && !s.proven(f, off, size) {
-					t = object.Unused
-				}
+			if s.sound(f, off, size) {
+				visit(off, t)
+				off = next
+				continue
+			}
+			if behind, _ := f.plausible(next); behind != object.Unused || off == last {
+				limit = next
 			}
 		}
-		if t != object.Unused {
+		found := s.search(f, off+8, limit)
+		switch {
+		case found != 0:
+			s.gaps++
+			s.lost += found - off
+			off = found
+		case limit < f.end || off == last:
+			// Its contents are damaged, its size is not.
 			visit(off, t)
-			off += object.Align8(size)
-			continue
-		}
-		found := s.search(f, off+8)
-		if found == 0 {
+			off = limit
+		default:
 			s.next = off
 			return
 		}
-		s.gaps++
-		s.lost += found - off
-		off = found
 	}
 }
 
@@ -176,10 +180,10 @@ func (f *File) plausibleHeader(off, word, size uint64) (object.Type, uint64) {
 	return t, size
 }
 
-// search returns the next offset, from off on, at which there is proof of an
+// search returns the next offset in [off, limit) at which there is proof of an
 // object; 0 when there is none.
-func (s *salvage) search(f *File, off uint64) uint64 {
-	for off+object.ObjHdrSize <= f.end {
+func (s *salvage) search(f *File, off, limit uint64) uint64 {
+	for off < limit && off+object.ObjHdrSize <= f.end {
 		// One window at a time. A header that begins in its last 8 bytes lies
 		// across and is always looked at.
 		n := min(windowSize-off%windowSize, f.end-off)
@@ -198,7 +202,7 @@ func (s *salvage) search(f *File, off uint64) uint64 {
 			}
 		}
 		off += uint64(i)
-		if t, size := f.plausible(off); t != object.Unused && s.proven(f, off, size) {
+		if t, size := f.plausible(off); off < limit && provable(t) && s.sound(f, off, size) {
 			return off
 		}
 		off += 8
@@ -206,57 +210,113 @@ func (s *salvage) search(f *File, off uint64) uint64 {
 	return 0
 }
 
-// proven reports whether the object at off is one beyond doubt: its hash is
-// right, or all it refers to is there.
-func (s *salvage) proven(f *File, off, size uint64) bool {
+// provable reports whether sound is proof for objects of type t: what an array
+// or a tag holds proves nothing.
+func provable(t object.Type) bool {
+	return t == object.Data || t == object.FieldName || t == object.Entry
+}
+
+// sound reports whether the contents of the object at off, which is plausible,
+// are in order, and with them its size: hashes are right, offsets ascend and
+// point back.
+func (s *salvage) sound(f *File, off, size uint64) bool {
 	if size > s.budget {
 		return false
 	}
 	s.budget -= size
-	b, err := f.at(off, min(size, object.DataPayload))
+	b, err := f.at(off, object.ObjHdrSize)
 	if err != nil {
 		return false
 	}
 	switch object.Type(b[object.ObjType]) {
 	case object.Data:
-		hash := object.U64(b, object.DataHash)
-		p, err := f.appendData(f.scratch[:0], off, int(min(s.budget, largeStep)))
+		return s.soundData(f, off)
+	case object.FieldName:
+		p, err := f.at(off+object.FieldHash, 8)
 		if err != nil {
 			return false
 		}
-		f.scratch = p[:0]
-		s.budget -= min(s.budget, uint64(len(p)))
-		return f.hash(p) == hash
-	case object.FieldName:
-		hash := object.U64(b, object.FieldHash)
-		p, err := f.at(off+object.FieldPayload, size-object.FieldPayload)
+		hash := object.U64(p, 0)
+		p, err = f.at(off+object.FieldPayload, size-object.FieldPayload)
 		return err == nil && f.hash(p) == hash
 	case object.Entry:
-		return s.provenEntry(f, off)
-	case object.Unused, object.DataHashTable, object.FieldHashTable, object.EntryArray, object.Tag:
+		return s.soundEntry(f, off)
+	case object.EntryArray:
+		return f.soundArray(off, size)
+	case object.DataHashTable:
+		return off+object.HashTableItems == f.hdr.DataHashTableOffset && size-object.HashTableItems == f.hdr.DataHashTableSize
+	case object.FieldHashTable:
+		return off+object.HashTableItems == f.hdr.FieldHashTableOffset && size-object.HashTableItems == f.hdr.FieldHashTableSize
+	case object.Tag:
+		return true
+	case object.Unused:
 	}
 	return false
 }
 
-// provenEntry reports whether the entry at off is in order and refers to at
-// least one field; the others may be what is damaged.
-func (s *salvage) provenEntry(f *File, off uint64) bool {
+func (s *salvage) soundData(f *File, off uint64) bool {
+	b, _, err := f.objectAt(off, object.Data, object.DataPayload)
+	if err != nil {
+		return false
+	}
+	hash := object.U64(b, object.DataHash)
+	p, err := f.appendData(f.scratch[:0], off, int(min(s.budget, maxEntryBytes)))
+	if err != nil {
+		return false
+	}
+	f.scratch = p[:0]
+	s.budget -= min(s.budget, uint64(len(p)))
+	return f.hash(p) == hash
+}
+
+// soundEntry reports whether the entry at off refers to fields before it, in
+// order, of which one at least is there; the others may be what is damaged.
+func (s *salvage) soundEntry(f *File, off uint64) bool {
 	var h entryHead
 	if f.readHead(off, &h) != nil || f.readItems(&h, &s.fs) != nil {
 		return false
 	}
-	good, prev := false, uint64(0)
+	prev := uint64(0)
 	for _, item := range s.fs.items {
-		if item < prev {
+		if item < prev || item%8 != 0 || item == 0 || item >= off {
 			return false
 		}
 		prev = item
-		if !good {
-			_, _, err := f.objectAt(item, object.Data, object.DataPayload)
-			good = err == nil
+	}
+	for _, item := range s.fs.items {
+		if _, _, err := f.objectAt(item, object.Data, object.DataPayload); err == nil {
+			return true
 		}
 	}
-	return good
+	return false
+}
+
+// soundArray reports whether the slots of the array ascend and then are zero.
+func (f *File) soundArray(off, size uint64) bool {
+	w := f.arrayItemSize()
+	end := off + size
+	prev, ended := uint64(0), false
+	for off += object.ArrayItems; off < end; {
+		b, err := f.at(off, min(itemStep, end-off))
+		if err != nil {
+			return false
+		}
+		off += uint64(len(b))
+		for i := 0; i < len(b); i += int(w) {
+			v := uint64(object.U32(b, i))
+			if w == object.ArrayItemSize {
+				v = object.U64(b, i)
+			}
+			switch {
+			case v == 0:
+				ended = true
+			case ended || v <= prev || v%8 != 0:
+				return false
+			}
+			prev = v
+		}
+	}
+	return true
 }
 
 // lastEntry is the offset of the last entry, 0 in an empty file.
