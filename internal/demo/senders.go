@@ -1,0 +1,171 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// sender is a path into the daemon that promises nothing.
+type sender interface {
+	send(line string) error // one record; blocks while the daemon does not read
+	close()
+}
+
+type connSender struct {
+	conn   net.Conn
+	before string // of each record
+	after  string
+	buf    []byte
+}
+
+func (s *connSender) send(line string) error {
+	s.buf = append(append(append(s.buf[:0], s.before...), line...), s.after...)
+	_, err := s.conn.Write(s.buf)
+	return err
+}
+
+func (s *connSender) close() { _ = s.conn.Close() } // nothing is buffered on this side
+
+// dialSender connects to the socket of o's kind.
+func dialSender(o FeedOptions) (sender, error) {
+	tag := fmt.Sprintf("demo-%s-%d", o.Kind, o.ID)
+	switch o.Kind {
+	case "native":
+		c, err := net.Dial("unixgram", filepath.Join(o.Run, "socket"))
+		return &connSender{conn: c, before: "PRIORITY=6\nSYSLOG_IDENTIFIER=" + tag + "\nMESSAGE=", after: "\n"}, err
+	case "syslog":
+		c, err := net.Dial("unixgram", filepath.Join(o.Run, "dev-log"))
+		return &connSender{conn: c, before: "<14>" + tag + ": "}, err
+	case "stdout":
+		c, err := net.Dial("unix", filepath.Join(o.Run, "stdout"))
+		if err != nil {
+			return nil, err
+		}
+		_, err = fmt.Fprintf(c, "%s\n\n6\n0\n0\n0\n0\n", tag)
+		return &connSender{conn: c, after: "\n"}, err
+	}
+	return nil, fmt.Errorf("no such path: %q", o.Kind)
+}
+
+// httpCallers is how many requests one HTTP feeder has under way at once: one
+// sync answers all of them.
+const httpCallers = 16
+
+// runHTTP posts records one by one from httpCallers callers, each waiting for
+// the answer that its record is synced.
+func (f *feeder) runHTTP(ctx context.Context, addr string, commands <-chan string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: httpCallers}}
+	defer client.CloseIdleConnections()
+	var (
+		mu    sync.Mutex // guards f and first
+		first error
+		wg    sync.WaitGroup
+	)
+	stop := make(chan struct{})
+	for range httpCallers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-ctx.Done():
+					return
+				default:
+				}
+				mu.Lock()
+				r := f.record()
+				err := f.say("sent %d\n", f.next)
+				mu.Unlock()
+				var took time.Duration
+				if err == nil {
+					took, err = post(ctx, client, addr, r)
+				}
+				mu.Lock()
+				if err == nil {
+					err = f.say("ack %d %d\n", r.seq, took.Microseconds())
+				}
+				if err != nil && first == nil {
+					first = err
+				}
+				mu.Unlock()
+				if err != nil {
+					cancel() // the others' requests end too
+					return
+				}
+			}
+		})
+	}
+	finished := make(chan struct{})
+	go func() { wg.Wait(); close(finished) }()
+	for {
+		select {
+		case c, ok := <-commands:
+			if !ok {
+				cancel()
+				<-finished
+				return nil
+			}
+			if c == "stop" {
+				close(stop)
+				<-finished
+				return first
+			}
+		case <-finished:
+			if first == nil {
+				first = ctx.Err()
+			}
+			var refused *statusError
+			if errors.As(first, &refused) {
+				return first
+			}
+			return &goneError{first}
+		}
+	}
+}
+
+// statusError is an answer other than the acknowledgement asked for.
+type statusError struct{ status, body string }
+
+func (e *statusError) Error() string { return "POST /ingest answered " + e.status + ": " + e.body }
+
+// post sends r and returns how long the answer took.
+func post(ctx context.Context, client *http.Client, addr string, r record) (time.Duration, error) {
+	body, err := json.Marshal(map[string]string{"message": r.encode(), "level": "info"})
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/ingest?ack=synced", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	began := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	_ = resp.Body.Close() // read to its end
+	if err != nil {
+		return 0, err
+	}
+	var a struct {
+		Accepted int    `json:"accepted"`
+		Ack      string `json:"ack"`
+	}
+	if resp.StatusCode/100 != 2 || json.Unmarshal(answer, &a) != nil || a.Accepted != 1 || a.Ack != "synced" {
+		return 0, &statusError{resp.Status, string(bytes.TrimSpace(answer))}
+	}
+	return time.Since(began), nil
+}
