@@ -48,7 +48,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request) {
 		refused = s.acceptable(r)
 	}
 	if refused != nil {
-		s.reply(w, answer{Ack: s.cfg.Least.String()}, refused)
+		s.reply(w, answer{Ack: s.cfg.Least().String()}, refused)
 		return
 	}
 	n, ticket, refused := s.take(w, r)
@@ -69,7 +69,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request) {
 func (s *Server) level(r *http.Request) (settle.Level, *refusal) {
 	asked := r.URL.Query().Get("ack")
 	if asked == "" {
-		return s.cfg.Least, nil
+		return s.cfg.Least(), nil
 	}
 	l, err := settle.ParseLevel(asked)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Server) level(r *http.Request) (settle.Level, *refusal) {
 	if l >= settle.Replicated {
 		return 0, &refusal{status: http.StatusBadRequest, err: errors.New("ack=replicated: no target to replicate to is configured")}
 	}
-	return max(l, s.cfg.Least), nil
+	return max(l, s.cfg.Least()), nil
 }
 
 // acceptable looks at the headers.

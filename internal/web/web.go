@@ -43,9 +43,9 @@ type Config struct {
 	// NewDecoder makes the decoder of a request from peer, the address of a
 	// client, empty on a Unix socket.
 	NewDecoder func(peer string) Decoder
-	// Least is the level that every answer waits for at least: Synced when the
-	// sync policy is all. Zero: Appended.
-	Least settle.Level
+	// Least returns the level that every answer waits for at least: Synced while
+	// the sync policy is all. Nil: Appended.
+	Least func() settle.Level
 	// Stats is read by /metrics. Nil: only the door's own counts.
 	Stats func() Stats
 	// Ready returns why the daemon cannot take entries, nil when it can. Nil:
@@ -95,7 +95,9 @@ func New(cfg Config) *Server {
 	if cfg.RetryAfter <= 0 {
 		cfg.RetryAfter = DefaultRetryAfter
 	}
-	cfg.Least = max(cfg.Least, settle.Appended)
+	if cfg.Least == nil {
+		cfg.Least = func() settle.Level { return settle.Appended }
+	}
 	s := &Server{cfg: cfg}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /ingest", s.ingest)

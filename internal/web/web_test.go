@@ -182,7 +182,10 @@ func TestIngest(t *testing.T) {
 				sink = &fakeSink{}
 			}
 			cfg := config(sink)
-			cfg.Least, cfg.MaxBody, cfg.MaxLine = tt.least, 200, 50
+			cfg.MaxBody, cfg.MaxLine = 200, 50
+			if tt.least != 0 {
+				cfg.Least = func() settle.Level { return tt.least }
+			}
 			r := httptest.NewRequest("POST", "http://localhost:19531/ingest"+tt.query, strings.NewReader(tt.body))
 			r.Header.Set("Content-Type", "application/x-ndjson; charset=utf-8")
 			for k, v := range tt.header {

@@ -1,0 +1,207 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-log/tidemark/internal/control"
+	"github.com/tidemark-log/tidemark/internal/web"
+)
+
+// Synchronize implements control.Daemon: what the kernel has received for the
+// sockets is taken and stored, then everything is synced. Like journald it
+// leaves the time in the file `synced`.
+func (d *daemon) Synchronize(ctx context.Context) error {
+	if err := d.ingest.Barrier(ctx); err != nil {
+		return err
+	}
+	if err := d.store.Synchronize(ctx); err != nil {
+		return err
+	}
+	return d.stamp("synced")
+}
+
+// Rotate implements control.Daemon.
+func (d *daemon) Rotate(ctx context.Context) error {
+	if err := d.store.Rotate(ctx); err != nil {
+		return err
+	}
+	return d.stamp("rotated")
+}
+
+// stamp writes CLOCK_MONOTONIC in µs to a file of the run directory.
+func (d *daemon) stamp(name string) error {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(d.run, name), strconv.FormatInt(ts.Nano()/1000, 10)+"\n", 0o644)
+}
+
+// Status implements control.Daemon.
+func (d *daemon) Status() control.Status {
+	st, cfg := d.store.Status(), d.config()
+	out := control.Status{
+		Version:    d.o.Version,
+		PID:        os.Getpid(),
+		Started:    usec(d.started),
+		MachineID:  d.machine.String(),
+		BootID:     d.boot.String(),
+		Data:       st.Dir,
+		Run:        d.run,
+		Endpoints:  d.endpoints,
+		Sync:       cfg.Sync.String(),
+		Notify:     cfg.Notify.Microseconds(),
+		Buffer:     st.Buffer,
+		Buffered:   st.Buffered,
+		ClockSteps: st.ClockSteps,
+		Files:      []control.File{},
+		Space: control.Space{
+			Usage: st.Usage.Bytes, Limit: st.Usage.Limit, Available: st.Usage.Available, Archived: st.Usage.Archived, Full: st.Full,
+		},
+		Counts: []control.Count{},
+	}
+	for _, f := range st.Files {
+		file := control.File{
+			Path: f.Path, Entries: f.Entries, Bytes: f.Bytes, Unwritten: f.Buffered, Unsynced: f.Unsynced,
+			Fill: int(f.Fill * 100), SeqnumID: f.SeqnumID.String(), TailSeqnum: f.TailSeqnum,
+			HeadRealtime: f.HeadRealtime, TailRealtime: f.TailRealtime,
+		}
+		if err := errors.Join(f.WriteErr, f.SyncErr); err != nil {
+			file.Error = err.Error()
+		}
+		out.Files = append(out.Files, file)
+	}
+	for _, c := range append(d.counts(), d.web.Counts()...) {
+		out.Counts = append(out.Counts, control.Count{Name: c.Name, Reason: c.Reason, N: c.N})
+	}
+	return out
+}
+
+// counts are those of everything but the HTTP door.
+func (d *daemon) counts() []web.Count {
+	var counts []web.Count
+	for _, c := range d.ingest.Counts() {
+		counts = append(counts, web.Count{Name: c.Name, Reason: c.Reason, N: c.N})
+	}
+	counts = append(counts,
+		web.Count{Name: "http", Reason: "underscores", N: d.decoded.underscores.Load()},
+		web.Count{Name: "http", Reason: "cut_names", N: d.decoded.cut.Load()},
+		web.Count{Name: "http", Reason: "null_values", N: d.decoded.null.Load()},
+		web.Count{Name: "http", Reason: "too_many_fields", N: d.decoded.tooMany.Load()},
+	)
+	for _, c := range d.store.Status().Counts {
+		counts = append(counts, web.Count{Name: "store", Reason: c.Reason, N: c.N})
+	}
+	return counts
+}
+
+// stats is what /metrics shows.
+func (d *daemon) stats() web.Stats {
+	st := d.store.Status()
+	return web.Stats{
+		Version: d.o.Version, Counts: d.counts(),
+		Syncs: st.Syncs, SyncErrors: st.SyncErrors, SyncSeconds: st.SyncTime.Seconds(),
+		Unsynced: st.Unsynced, Buffered: st.Buffered, Buffer: st.Buffer,
+		Usage: st.Usage.Bytes, Available: st.Usage.Available, DiskFull: st.Full,
+	}
+}
+
+// errDiskFull is what /readyz says.
+var errDiskFull = errors.New("the disk is full: entries wait or are refused")
+
+// ready is what /readyz asks.
+func (d *daemon) ready() error {
+	if d.store.Status().Full {
+		return errDiskFull
+	}
+	return nil
+}
+
+// Signals that are commands. SIGRTMIN+1 is 35 as the C library counts, 34 as
+// the Go runtime passes on a SIGRTMIN that was counted from the kernel's.
+const (
+	signalSync      = syscall.Signal(35)
+	signalSyncOther = syscall.Signal(34)
+)
+
+// watchSignals obeys signals until ctx is done and the returned function has
+// been called, which waits for a command in progress.
+func (d *daemon) watchSignals(ctx context.Context) (stop func()) {
+	c := make(chan os.Signal, 8)
+	signal.Notify(c, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, signalSync, signalSyncOther)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case s := <-c:
+				d.obey(ctx, s)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() { signal.Stop(c); wg.Wait() }
+}
+
+// obey runs the command of a signal.
+func (d *daemon) obey(ctx context.Context, s os.Signal) {
+	var err error
+	switch s {
+	case syscall.SIGHUP:
+		err = d.reload(ctx)
+	case syscall.SIGUSR1: // flush: there is one place for logs
+	case syscall.SIGUSR2:
+		err = d.Rotate(ctx)
+	case signalSync, signalSyncOther:
+		err = d.Synchronize(ctx)
+	}
+	if err != nil {
+		d.say(s.String() + ": " + err.Error())
+	}
+}
+
+// reload reads the configuration again. What concerns the store holds at once,
+// in new files; other changes are named and wait for a restart.
+func (d *daemon) reload(ctx context.Context) error {
+	cfg, warnings, err := d.o.Config()
+	d.warn(warnings)
+	if err != nil {
+		return err
+	}
+	old := d.config()
+	for _, fixed := range []struct {
+		name string
+		same bool
+	}{
+		{"Data", cfg.Data == old.Data},
+		{"Run", cfg.Run == old.Run},
+		{"HTTP", slices.Equal(cfg.HTTP, old.HTTP)},
+		{"LineMax", cfg.LineMax == old.LineMax},
+		{"ReadKMsg", cfg.ReadKMsg == old.ReadKMsg},
+		{"RateLimitIntervalSec", cfg.RateLimitInterval == old.RateLimitInterval},
+		{"RateLimitBurst", cfg.RateLimitBurst == old.RateLimitBurst},
+	} {
+		if !fixed.same {
+			d.say("the change of " + fixed.name + "= needs a restart")
+		}
+	}
+	before, after := d.settings(old), d.settings(cfg)
+	if before != after {
+		if err := d.store.Configure(ctx, after); err != nil {
+			return err
+		}
+	}
+	d.cfg.Store(&cfg)
+	d.say("configuration read again")
+	return nil
+}

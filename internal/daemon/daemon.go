@@ -1,0 +1,244 @@
+// Package daemon builds the log daemon: store, ingest and the two doors, runs
+// them under one context, and stops them in the order that loses nothing:
+// first what receives, then the store, then the doors.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/config"
+	"github.com/tidemark-log/tidemark/internal/control"
+	"github.com/tidemark-log/tidemark/internal/ingest"
+	"github.com/tidemark-log/tidemark/internal/store"
+	"github.com/tidemark-log/tidemark/internal/web"
+)
+
+// drainLimit is how long what has been received may take to be stored when the
+// daemon ends. It is journald's.
+const drainLimit = 10 * time.Second
+
+// Options of Run.
+type Options struct {
+	// Config is read again when asked to: it returns the configuration, and
+	// warnings for the operator.
+	Config func() (config.Config, []config.Warning, error)
+	// Env tells the default paths.
+	Env config.Env
+	// Version names this build.
+	Version string
+	// Out gets a line per endpoint and `ready`, Err everything else.
+	Out, Err io.Writer
+}
+
+// daemon is everything that runs.
+type daemon struct {
+	o       Options
+	cfg     atomic.Pointer[config.Config]
+	data    string
+	run     string
+	runLock *store.Lock
+	started time.Time
+	machine entry.ID
+	boot    entry.ID
+
+	store     *store.Store
+	ingest    *ingest.Ingest
+	control   *control.Server
+	web       *web.Server
+	varlink   *net.UnixListener
+	http      []net.Listener
+	endpoints []string
+	decoded   jsonCounts
+
+	errMu sync.Mutex // one line at a time on o.Err
+}
+
+// Run runs the daemon until ctx is done, and returns nil when everything that
+// was received is synced. Another error than nil means that it could not begin,
+// that a part has failed, or that not everything could be stored.
+func Run(ctx context.Context, o Options) error {
+	d := &daemon{o: o, started: time.Now()}
+	if err := d.open(); err != nil {
+		if d.store != nil {
+			d.store.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the error at hand says more
+		}
+		d.release()
+		return err
+	}
+	return d.serve(ctx)
+}
+
+// open brings all parts up in order. After an error the parts that are up are
+// set, for Run to undo.
+func (d *daemon) open() error {
+	cfg, warnings, err := d.o.Config()
+	d.warn(warnings)
+	if err != nil {
+		return err
+	}
+	d.cfg.Store(&cfg)
+	if err := d.takePlaces(); err != nil {
+		return err
+	}
+	if d.store, err = store.Open(d.storeConfig()); err != nil {
+		return err
+	}
+	if d.ingest, err = ingest.Open(d.ingestConfig(), d.store); err != nil {
+		return err
+	}
+	d.web = web.New(d.webConfig())
+	info := control.Info{Vendor: "tidemark", Product: "tidemark", Version: d.o.Version, URL: "https://github.com/tidemark-log/tidemark"}
+	d.control = control.New(d, info, control.Limits{})
+	return d.listen()
+}
+
+// config is what holds now.
+func (d *daemon) config() config.Config { return *d.cfg.Load() }
+
+// serve runs everything until ctx is done or a part fails, then stops it.
+func (d *daemon) serve(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	doors, closeDoors := context.WithCancel(context.WithoutCancel(ctx))
+	defer closeDoors()
+	var received, answered sync.WaitGroup
+	part := func(wg *sync.WaitGroup, name string, run func() error) {
+		wg.Go(func() {
+			if err := run(); err != nil {
+				stop(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	part(&received, "receive", func() error { return d.ingest.Run(ctx) })
+	part(&answered, "varlink", func() error { return d.control.Serve(doors, d.varlink) })
+	for _, l := range d.http {
+		part(&answered, "http "+l.Addr().String(), func() error { return d.web.Serve(doors, l) })
+	}
+	stopSignals := d.watchSignals(ctx)
+	stopWatchdog := d.feedWatchdog(ctx)
+	d.announce()
+
+	<-ctx.Done()
+	d.notify(sd.SdNotifyStopping)
+	err := context.Cause(ctx)
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	stopSignals()
+	err = errors.Join(err, d.drain(&received))
+	err = errors.Join(err, d.store.Close(context.WithoutCancel(ctx)))
+	closeDoors()
+	answered.Wait()
+	stopWatchdog()
+	d.release()
+	return err
+}
+
+// drain waits until what the sockets hold is handed to the store, but not for
+// ever: a full disk must not keep the daemon from ending.
+func (d *daemon) drain(received *sync.WaitGroup) error {
+	done := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Go(func() { received.Wait(); close(done) })
+	defer waiting.Wait()
+	limit := time.NewTimer(drainLimit)
+	defer limit.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-limit.C:
+		d.ingest.Close() //nolint:errcheck // gives up what is blocked
+		return fmt.Errorf("what was received could not be stored within %s", drainLimit)
+	}
+}
+
+// release gives back sockets and directories, whatever of them open has taken.
+func (d *daemon) release() {
+	for _, l := range d.http {
+		l.Close() //nolint:errcheck // it may be closed already
+	}
+	if d.varlink != nil {
+		d.varlink.Close() //nolint:errcheck // it may be closed already
+	}
+	if d.ingest != nil {
+		d.ingest.Close() //nolint:errcheck // it may be closed already
+	}
+	d.runLock.Release()
+}
+
+// announce says where the daemon can be reached, and that it is ready.
+func (d *daemon) announce() {
+	for _, line := range d.endpoints {
+		fmt.Fprintln(d.o.Out, line) //nolint:errcheck // a closed terminal stops nothing
+	}
+	fmt.Fprintln(d.o.Out, "ready") //nolint:errcheck // a closed terminal stops nothing
+	d.notify(sd.SdNotifyReady + "\nSTATUS=Processing requests...")
+}
+
+// notify tells the service manager, if there is one.
+func (d *daemon) notify(state string) {
+	if _, err := sd.SdNotify(false, state); err != nil {
+		d.say("notify the service manager: " + err.Error())
+	}
+}
+
+// say prints a line for the operator.
+func (d *daemon) say(line string) {
+	d.errMu.Lock()
+	defer d.errMu.Unlock()
+	fmt.Fprintln(d.o.Err, "tidemark serve: "+line) //nolint:errcheck // a closed terminal stops nothing
+}
+
+func (d *daemon) warn(warnings []config.Warning) {
+	for _, w := range warnings {
+		d.say("warning: " + w.String())
+	}
+}
+
+// feedWatchdog tells the service manager that the daemon lives, as often as it
+// wants to hear it, until the returned function is called. It asks the store
+// for its state each time, which waits for no disk: a daemon that waits for a
+// sync is alive.
+func (d *daemon) feedWatchdog(ctx context.Context) (stop func()) {
+	every, err := sd.SdWatchdogEnabled(false)
+	if err != nil || every <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	st := d.store
+	wg.Go(func() {
+		tick := time.NewTicker(every / 2)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				st.Status()
+				d.notify(sd.SdNotifyWatchdog)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// hostname is the machine's name, empty when the kernel does not tell it.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Names of the sockets in the run directory.
+const (
+	varlinkSocket = "io.systemd.journal"
+	httpSocket    = "http"
+)
+
+// maxSocketPath is the longest path that fits into a struct sockaddr_un.
+const maxSocketPath = 107
+
+// listen makes the sockets of the doors. Those of ingest exist already.
+func (d *daemon) listen() (err error) {
+	d.varlink, err = listenUnix(filepath.Join(d.run, varlinkSocket), 0o666)
+	if err != nil {
+		return err
+	}
+	unix, err := listenUnix(filepath.Join(d.run, httpSocket), 0o660)
+	if err != nil {
+		return err
+	}
+	d.http = append(d.http, unix)
+	for _, addr := range d.config().HTTP {
+		l, err := listenTCP(addr)
+		if err != nil {
+			return err
+		}
+		d.http = append(d.http, l)
+	}
+	d.endpoints = []string{
+		"native   " + filepath.Join(d.run, "socket"),
+		"syslog   " + filepath.Join(d.run, "dev-log"),
+		"stdout   " + filepath.Join(d.run, "stdout"),
+		"varlink  " + filepath.Join(d.run, varlinkSocket),
+		"http     " + filepath.Join(d.run, httpSocket),
+	}
+	for _, l := range d.http[1:] {
+		d.endpoints = append(d.endpoints, "http     http://"+l.Addr().String()+"/")
+	}
+	d.endpoints = append(d.endpoints, "data     "+filepath.Join(d.data, d.machine.String()))
+	return nil
+}
+
+// listenUnix listens on a socket file. One that nobody answers on any more is
+// removed first; it is removed again when the listener is closed.
+func listenUnix(path string, mode os.FileMode) (*net.UnixListener, error) {
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, listenError(path, err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		l.Close() //nolint:errcheck // the error at hand says more
+		return nil, err
+	}
+	return l, nil
+}
+
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("listen on %s: it exists and is no socket: remove it", path)
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close() //nolint:errcheck // nothing was said on it
+		return fmt.Errorf("listen on %s: another process answers on it: stop it or choose another --run", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("listen on %s: %w", path, err)
+	}
+	return os.Remove(path)
+}
+
+// listenTCP listens on a loopback address. Others would need a token or client
+// certificates, without which everyone on the network could write.
+func listenTCP(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: want ADDRESS:PORT such as 127.0.0.1:19531", addr)
+	}
+	ip := net.ParseIP(host)
+	if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("listen on %s: only loopback addresses are served yet: use 127.0.0.1 or the Unix socket, or put a proxy that checks its clients in front", addr)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, listenError(addr, err)
+	}
+	return l, nil
+}
+
+// listenError says what to do about an address that is taken.
+func listenError(addr string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("listen on %s: the address is in use: choose another with --http ADDRESS:PORT, or --http off", addr)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return fmt.Errorf("listen on %s: %w", addr, err)
+}

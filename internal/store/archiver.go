@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// archive is the archiver: it settles and archives what was rotated out and
+// removes what there is no space for, until ctx is done. It may be stuck on the
+// disk for long; nothing else waits for it but Close.
+func (s *Store) archive(ctx context.Context) {
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	for {
+		done := s.archiveQueued(context.WithoutCancel(ctx), false)
+		next, err := s.vacuum()
+		if err != nil {
+			s.say("look for space: " + err.Error())
+		}
+		if !done {
+			next = min(next, retryPause)
+		}
+		timer.Reset(next)
+		select {
+		case <-s.archiver.C():
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// archiveQueued archives the files that have their last name; with last, even
+// those that cannot be written now. A file stays in the queue until it is
+// archived, since Synchronize waits for it too. It returns false when the disk
+// has refused one, which is tried again later: what it has accepted is not lost.
+func (s *Store) archiveQueued(ctx context.Context, last bool) bool {
+	s.queueMu.Lock()
+	queue := slices.Clone(s.leaving)
+	s.queueMu.Unlock()
+	for _, l := range queue {
+		if err := l.f.w.SettleIndex(ctx); err != nil && !last {
+			return false
+		}
+		if err := l.f.w.Archive(ctx); err != nil && !l.aside {
+			s.Event(3, msgStore, fmt.Sprintf("archive %s: %v", filepath.Base(l.f.w.Path()), err))
+		}
+		s.queueMu.Lock()
+		s.leaving = slices.DeleteFunc(s.leaving, func(o leaving) bool { return o.f == l.f })
+		s.queueMu.Unlock()
+		s.progress.ring()
+	}
+	return true
+}

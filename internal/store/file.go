@@ -1,0 +1,143 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tidemark-log/tidemark/journal"
+)
+
+// file is one open journal file.
+type file struct {
+	w *journal.Writer
+	// realtime and monotonic are the time of the next append, in µs. Guarded by
+	// the mutex of the slot that holds the file.
+	realtime, monotonic uint64
+	// appended counts the entries put in by this process, n those the file had
+	// when it was opened. Guarded like realtime.
+	appended, n uint64
+
+	grow   atomic.Bool           // wants to be grown ahead
+	full   atomic.Bool           // the last write met a full disk
+	failed atomic.Pointer[error] // the sync that failed; such a file is set aside
+}
+
+// nextPrefix begins the names of prepared files, which no reader opens.
+const nextPrefix = ".next-"
+
+// prepare creates the next file, allocated and synced. It blocks on the disk.
+func (s *Store) prepare() (*file, error) {
+	f := &file{}
+	f.realtime, f.monotonic = s.clock()
+	path := filepath.Join(s.dir, fmt.Sprintf("%s%016x", nextPrefix, rand.Uint64()))
+	w, err := journal.Create(path, s.options(f))
+	if err != nil {
+		return nil, err
+	}
+	f.w = w
+	return f, nil
+}
+
+// reopen goes on with a file that was closed. One from the future, whose last
+// entry is later than the clock, is gone on with too: the clock has been set
+// back, and the first append sees to that.
+func (s *Store) reopen(path string) (*file, error) {
+	f := &file{}
+	f.realtime, f.monotonic = s.clock()
+	if h, err := s.header(filepath.Base(path)); err == nil {
+		f.realtime = max(f.realtime, h.TailEntryRealtime)
+	}
+	w, err := journal.OpenWriter(path, s.options(f))
+	if err != nil {
+		return nil, err
+	}
+	f.w = w
+	f.n = w.Stats().Entries
+	return f, nil
+}
+
+// options of every file, with the callbacks of f.
+func (s *Store) options(f *file) journal.Options {
+	set := s.settings.Load()
+	return journal.Options{
+		FS:                s.fs,
+		Flavour:           journal.Flavour{NoCompression: set.NoCompression},
+		MachineID:         s.cfg.MachineID,
+		BootID:            s.cfg.BootID,
+		MaxSize:           set.Limits.MaxFileSize,
+		Sync:              set.Sync,
+		Index:             set.Index,
+		Buffer:            set.Buffer,
+		CompressThreshold: set.CompressThreshold,
+		Clock:             func() (uint64, uint64) { return f.realtime, f.monotonic },
+		OnWrite:           s.written,
+		Observe: func(effect string, d time.Duration, _ uint64, err error) {
+			if effect == "sync" {
+				s.synced(f, d, err)
+			} else {
+				s.noteSpace(f, err)
+			}
+		},
+	}
+}
+
+// written is called after every write to any file.
+func (s *Store) written() {
+	s.progress.ring()
+	s.ringAll()
+}
+
+// synced is called after every sync of f. A file whose sync has failed is never
+// trusted again: the janitor sets it aside.
+func (s *Store) synced(f *file, d time.Duration, err error) {
+	s.counts.syncs.Add(1)
+	s.counts.syncTime.Add(uint64(d.Microseconds()))
+	if err != nil {
+		s.counts.syncErrors.Add(1)
+		f.failed.CompareAndSwap(nil, &err)
+		s.janitor.Ring()
+	}
+}
+
+// errDiskFull refuses entries while a file meets a full disk.
+var errDiskFull = fmt.Errorf("append: %w", syscall.ENOSPC)
+
+// outOfSpace reports whether err says that the disk, or a quota, is full.
+func outOfSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// noteSpace is called after every write to f, failed ones included.
+func (s *Store) noteSpace(f *file, err error) {
+	if f.w != nil {
+		select {
+		case <-f.w.NeedGrow():
+			f.grow.Store(true)
+			s.janitor.Ring()
+		default:
+		}
+	}
+	switch {
+	case outOfSpace(err):
+		if !f.full.Swap(true) {
+			s.counts.diskFull.Add(1)
+			s.say("the disk is full: senders wait until there is space: " + err.Error())
+			s.archiver.Ring()
+		}
+	case err == nil && f.full.Swap(false):
+		s.later(event{4, msgSpaceAgain, "the disk was full and senders waited; there is space again"})
+		s.janitor.Ring()
+	}
+}
+
+// discard removes a file that was never used.
+func (f *file) discard(s *Store) {
+	path := f.w.Path()
+	f.w.Close()       //nolint:errcheck // it holds nothing
+	s.fs.Remove(path) //nolint:errcheck // else the next start removes it
+}

@@ -1,0 +1,304 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/tidemark-log/tidemark/journal"
+)
+
+// retryPause is how long the janitor rests after the disk has refused
+// something, unless a bell rings.
+const retryPause = time.Second
+
+// never is a deadline that does not come.
+const never = time.Duration(1<<63 - 1)
+
+// Users' files that nobody has written to for idleClose are closed, and the
+// least recently used ones when more than maxOpenUsers are open.
+const (
+	idleClose    = time.Hour
+	maxOpenUsers = 64
+)
+
+// leaving is a file that has its last name and is to be archived.
+type leaving struct {
+	f *file
+	// aside: its sync has failed, it cannot be archived.
+	aside bool
+}
+
+// tend is the janitor: it looks after the current files until ctx is done.
+func (s *Store) tend(ctx context.Context) {
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	for {
+		timer.Reset(s.turn())
+		select {
+		case <-s.janitor.C():
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// turn does everything that is due and returns how long until the next thing
+// comes of age.
+func (s *Store) turn() time.Duration {
+	next := never
+	if err := s.publish(); err != nil {
+		s.say("give a file its name: " + err.Error())
+		next = retryPause
+	}
+	s.openWanted()
+	if !s.growAll() || !s.prepareSpare() {
+		s.archiver.Ring()
+		next = retryPause
+	}
+	next = min(next, s.rotateDue())
+	if next > retryPause {
+		next = min(next, s.closeIdle())
+	}
+	s.tellPending()
+	s.progress.ring()
+	return next
+}
+
+// publish gives the files of every rotation their names, the old one first: a
+// reader never sees two current files, and a crash in between leaves entries in
+// a prepared file that the next start finds.
+func (s *Store) publish() error {
+	for {
+		s.queueMu.Lock()
+		if len(s.retired) == 0 {
+			s.queueMu.Unlock()
+			return nil
+		}
+		r := s.retired[0]
+		s.queueMu.Unlock()
+		var gone leaving
+		if r.old != nil {
+			var err error
+			if gone, err = s.nameOld(r); err != nil {
+				return err
+			}
+		}
+		if err := s.name(r.next, r.slot); err != nil {
+			return err
+		}
+		s.queueMu.Lock()
+		s.retired = s.retired[1:]
+		if r.old != nil {
+			s.leaving = append(s.leaving, gone)
+		}
+		s.queueMu.Unlock()
+		s.archiver.Ring()
+		s.ringAll()
+		s.tellRotation(r, gone)
+	}
+}
+
+// nameOld gives a file that was rotated out its archive name, or that of a file
+// set aside when its sync has failed. Calling it again changes nothing.
+func (s *Store) nameOld(r retired) (leaving, error) {
+	gone := leaving{f: r.old, aside: r.old.failed.Load() != nil}
+	if filepath.Base(r.old.w.Path()) != r.slot.base+".journal" && filepath.Base(r.old.w.Path())[0] != nextPrefix[0] {
+		return gone, nil
+	}
+	return gone, r.old.w.Rename(filepath.Join(s.dir, s.lastName(r.slot.base, r.old, gone.aside)))
+}
+
+// lastName is the name of a file that is no longer current.
+func (s *Store) lastName(base string, f *file, aside bool) string {
+	if aside {
+		now, _ := s.clock()
+		return journal.DisposedName(base, now, rand.Uint64())
+	}
+	st := f.w.Stats()
+	return journal.ArchiveName(base, st.SeqnumID, st.HeadSeqnum, st.HeadRealtime)
+}
+
+// name makes a prepared file visible as the current one of its slot.
+func (s *Store) name(f *file, sl *slot) error {
+	if sl.uid != 0 {
+		s.allow(f.w.Path(), sl.uid)
+	}
+	return f.w.Rename(filepath.Join(s.dir, sl.base+".journal"))
+}
+
+func (s *Store) tellRotation(r retired, gone leaving) {
+	if r.old == nil {
+		return
+	}
+	s.counts.rotations.Add(1)
+	kept := filepath.Base(r.old.w.Path())
+	if gone.aside {
+		err := *r.old.failed.Load()
+		s.Event(2, msgSetAside, fmt.Sprintf("%s.journal set aside as %s, since a sync of it failed: what it holds may not survive a power cut: %v", r.slot.base, kept, err))
+		return
+	}
+	s.Event(6, msgRotated, fmt.Sprintf("%s.journal rotated to %s: %s", r.slot.base, kept, r.reason))
+}
+
+// openWanted opens the closed files that somebody waits for.
+func (s *Store) openWanted() {
+	for _, sl := range s.slots() {
+		sl.mu.Lock()
+		wanted := sl.wanted && sl.f == nil
+		sl.wanted = false
+		sl.mu.Unlock()
+		if !wanted {
+			continue
+		}
+		// Nobody else touches a file that is on disk and not open.
+		f, n := s.takeCurrent(sl)
+		sl.mu.Lock()
+		sl.f, sl.onDisk = f, false
+		sl.mu.Unlock()
+		if n != nil {
+			s.Event(n.priority, n.id, n.text)
+		}
+	}
+}
+
+// growAll grows the files that ask for it; it returns false when one could not
+// be grown.
+func (s *Store) growAll() bool {
+	ok := true
+	for _, sl := range s.slots() {
+		sl.mu.Lock()
+		f := sl.f
+		sl.mu.Unlock()
+		if f == nil || !f.grow.Swap(false) {
+			continue
+		}
+		s.makeRoom()
+		if err := f.w.GrowAhead(); err != nil {
+			f.grow.Store(true)
+			ok = false
+		}
+	}
+	return ok
+}
+
+// prepareSpare makes sure that a next file is ready; it returns false when none
+// can be made.
+func (s *Store) prepareSpare() bool {
+	if s.spare.Load() != nil {
+		return true
+	}
+	s.makeRoom()
+	f, err := s.prepare()
+	if err != nil {
+		if s.preparing.Swap(&err) == nil {
+			s.say("prepare the next file: " + err.Error())
+		}
+		return false
+	}
+	s.preparing.Store(nil)
+	s.spare.Store(f)
+	return true
+}
+
+// notReady says why a slot has no file to append to.
+func (s *Store) notReady() error {
+	if err := s.preparing.Load(); err != nil {
+		return fmt.Errorf("prepare the next file: %w", *err)
+	}
+	return errNoFile
+}
+
+// rotateDue rotates the files that are too old or whose sync has failed. It
+// returns how long until the next one is too old.
+func (s *Store) rotateDue() time.Duration {
+	next := never
+	for _, sl := range s.slots() {
+		next = min(next, sl.rotateDue())
+	}
+	return next
+}
+
+func (sl *slot) rotateDue() time.Duration {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if sl.closed || sl.f == nil {
+		return never
+	}
+	if sl.f.failed.Load() != nil {
+		sl.swap("its sync failed")
+		return never
+	}
+	age := sl.store.settings.Load().Limits.MaxFileAge
+	if age <= 0 || sl.f.appended+sl.f.n == 0 {
+		return never
+	}
+	now, _ := sl.store.clock()
+	left := age - since(sl.f.w.HeadRealtime(), now)
+	if left > 0 {
+		return left
+	}
+	if !sl.swap(fmt.Sprintf("its first entry is older than %s", age)) {
+		return retryPause
+	}
+	return never
+}
+
+// since is the time from a to b, both in µs; 0 when a is later.
+func since(a, b uint64) time.Duration {
+	if a >= b {
+		return 0
+	}
+	return time.Duration(b-a) * time.Microsecond
+}
+
+// closeIdle closes users' files that are not in use, and returns how long until
+// the next one is idle. A closed file is opened again when it is needed.
+func (s *Store) closeIdle() time.Duration {
+	_, now := s.clock()
+	next, open := never, 0
+	var oldest *slot
+	for _, sl := range s.slots() {
+		if sl == s.system {
+			continue
+		}
+		sl.mu.Lock()
+		idle := since(sl.used, now)
+		isOpen := sl.f != nil
+		if isOpen && (oldest == nil || sl.used < oldest.used) {
+			oldest = sl
+		}
+		sl.mu.Unlock()
+		switch {
+		case !isOpen:
+		case idle >= idleClose:
+			s.closeSlot(sl)
+		default:
+			open++
+			next = min(next, idleClose-idle)
+		}
+	}
+	if open > maxOpenUsers && oldest != nil {
+		s.closeSlot(oldest)
+	}
+	return next
+}
+
+// closeSlot closes the current file of a slot.
+func (s *Store) closeSlot(sl *slot) {
+	sl.mu.Lock()
+	f := sl.f
+	if sl.closed || f == nil {
+		sl.mu.Unlock()
+		return
+	}
+	sl.f, sl.onDisk = nil, true
+	sl.mu.Unlock()
+	if err := f.w.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
+		s.Event(3, msgStore, fmt.Sprintf("close %s.journal: %v", sl.base, err))
+	}
+}

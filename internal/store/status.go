@@ -1,0 +1,80 @@
+package store
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-log/tidemark/journal"
+)
+
+// counts is what has happened since the start.
+type counts struct {
+	unstorable atomic.Uint64 // entries that no file can hold
+	clockSteps atomic.Uint64 // steps back that were bridged
+	diskFull   atomic.Uint64 // times that a write met a full disk
+	lostEvents atomic.Uint64 // own entries that found no room
+	rotations  atomic.Uint64
+	removed    atomic.Uint64 // files removed for space or age
+	syncs      atomic.Uint64
+	syncErrors atomic.Uint64
+	syncTime   atomic.Uint64 // µs
+}
+
+// Count tells how often something happened.
+type Count struct {
+	Reason string
+	N      uint64
+}
+
+// Status is the state of a Store.
+type Status struct {
+	Dir string
+	// Files are the current files and those on their way to the archive.
+	Files []journal.Stats
+	// Buffer bounds what one file has accepted and not yet written; Buffered is
+	// what all files have. Bytes.
+	Buffer, Buffered int64
+	Unsynced         uint64 // entries
+	Usage            Usage
+	// Full: a write, or the preparation of the next file, has last met a full
+	// disk.
+	Full       bool
+	ClockSteps uint64
+	Syncs      uint64
+	SyncErrors uint64
+	SyncTime   time.Duration
+	Counts     []Count
+}
+
+// Status describes the store at this moment. It touches no file.
+func (s *Store) Status() Status {
+	c := &s.counts
+	st := Status{
+		Dir:        s.dir,
+		Buffer:     s.settings.Load().Buffer,
+		Usage:      *s.usage.Load(),
+		ClockSteps: c.clockSteps.Load(),
+		Syncs:      c.syncs.Load(),
+		SyncErrors: c.syncErrors.Load(),
+		SyncTime:   time.Duration(c.syncTime.Load()) * time.Microsecond,
+		Counts: []Count{
+			{"unstorable", c.unstorable.Load()},
+			{"clock_step", c.clockSteps.Load()},
+			{"disk_full", c.diskFull.Load()},
+			{"lost_event", c.lostEvents.Load()},
+			{"rotation", c.rotations.Load()},
+			{"removed_file", c.removed.Load()},
+		},
+	}
+	if err := s.preparing.Load(); err != nil {
+		st.Full = outOfSpace(*err)
+	}
+	for _, f := range s.open() {
+		stats := f.w.Stats()
+		st.Files = append(st.Files, stats)
+		st.Buffered += stats.Buffered
+		st.Unsynced += stats.Unsynced
+		st.Full = st.Full || f.full.Load()
+	}
+	return st
+}

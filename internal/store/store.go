@@ -1,0 +1,381 @@
+// Package store keeps the files that are being written: which entry goes to
+// which file, when a file is rotated, how much space archived files may take,
+// and what happens at start to a file that was not closed.
+//
+// Two goroutines look after the files and are joined by Close. The janitor
+// looks after the current ones: it prepares the next file under a name that no
+// reader opens, gives files their names, grows them ahead of the writer and
+// closes idle ones. The archiver settles and archives what was rotated out and
+// removes what there is no space for. An append does none of this: rotation is
+// a change of a pointer to the prepared file. Both goroutines sleep until a
+// bell rings or something has come of age.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs"
+	"github.com/tidemark-log/tidemark/journal"
+	"github.com/tidemark-log/tidemark/settle"
+)
+
+// Config of a Store. Dir, MachineID and BootID are required.
+type Config struct {
+	// FS holds the files. Nil means the machine's, which is locked against a
+	// second store; another one is not.
+	FS vfs.FS
+	// Dir is the data directory; files are in Dir/MACHINE-ID.
+	Dir               string
+	MachineID, BootID entry.ID
+	// Settings of new files, which Configure can change.
+	Settings
+	// Split gives each user a file of its own. Without it all entries go to the
+	// system file.
+	Split bool
+	// Self are the fields that the store's own entries carry beside message,
+	// priority and transport: _PID, _BOOT_ID and their like.
+	Self []entry.Field
+	// Say prints one line for the operator. Nil: nobody is told. It is called
+	// from any goroutine and must not block for long.
+	Say func(line string)
+	// Clock returns CLOCK_REALTIME and CLOCK_MONOTONIC in µs. Nil: the machine's.
+	Clock func() (realtime, monotonic uint64)
+}
+
+// Settings hold for the files that are begun after they were set.
+type Settings struct {
+	// Sync and Index are the policies of every file: see journal.Options.
+	Sync  settle.Policy
+	Index time.Duration
+	// Buffer bounds what one file has accepted and not yet written, in bytes. 0:
+	// journal.DefaultBuffer.
+	Buffer int64
+	// Limits of space, number and age.
+	Limits Limits
+	// CompressThreshold and NoCompression: see journal.Options and Flavour.
+	CompressThreshold int
+	NoCompression     bool
+}
+
+// ErrClosed is returned by every call after Close.
+var ErrClosed = errors.New("the store is closed")
+
+// errNoFile says that the janitor has to open or prepare a file first.
+var errNoFile = fmt.Errorf("the next file is not ready yet: %w", journal.ErrBufferFull)
+
+// Store is the set of current files. Its methods may be called concurrently.
+type Store struct {
+	cfg      Config
+	fs       vfs.FS
+	dir      string // of the files
+	clock    func() (realtime, monotonic uint64)
+	settings atomic.Pointer[Settings] // with the limits of this file system
+	lock     *Lock                    // nil with a file system of the caller
+
+	system  *slot
+	usersMu sync.RWMutex
+	users   map[uint32]*slot // guarded by usersMu
+
+	spare    atomic.Pointer[file] // prepared, empty, nobody's yet
+	janitor  *settle.Bell
+	archiver *settle.Bell
+	progress gate // rung when space, a file or a name has become available
+	stop     context.CancelFunc
+	joined   sync.WaitGroup
+
+	queueMu sync.Mutex
+	retired []retired // swapped out, not yet renamed; guarded by queueMu
+	leaving []leaving // renamed, not yet archived; guarded by queueMu
+
+	vacuumMu sync.Mutex
+	usage    atomic.Pointer[Usage] // as the last vacuum found it
+
+	eventMu sync.Mutex
+	pending []event // own entries that found no room; guarded by eventMu
+
+	bellsMu sync.Mutex
+	bells   atomic.Pointer[[]*settle.Bell] // replaced under bellsMu
+
+	preparing atomic.Pointer[error] // why the last prepare failed; nil: it did not
+	counts    counts
+	closed    atomic.Bool
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Open takes over the data directory: it locks it, repairs and archives what an
+// earlier run left open, goes on with what was closed, and returns once there
+// is a current system file. It blocks on the disk.
+func Open(cfg Config) (*Store, error) {
+	s := &Store{
+		cfg:      cfg,
+		fs:       cfg.FS,
+		dir:      filepath.Join(cfg.Dir, cfg.MachineID.String()),
+		clock:    cfg.Clock,
+		users:    make(map[uint32]*slot),
+		janitor:  settle.NewBell(),
+		archiver: settle.NewBell(),
+	}
+	if s.clock == nil {
+		s.clock = systemClock()
+	}
+	s.usage.Store(&Usage{})
+	s.bells.Store(&[]*settle.Bell{})
+	s.system = &slot{store: s, base: "system"}
+	if err := s.takeDirectory(); err != nil {
+		return nil, fmt.Errorf("open %s: %w", cfg.Dir, err)
+	}
+	if err := s.begin(); err != nil {
+		s.abandon()
+		return nil, fmt.Errorf("open %s: %w", s.dir, err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.joined.Go(func() { s.tend(ctx) })
+	s.joined.Go(func() { s.archive(ctx) })
+	return s, nil
+}
+
+// begin brings the files into order and makes the first system file.
+func (s *Store) begin() error {
+	avail, err := s.set(s.cfg.Settings)
+	if err != nil {
+		return err
+	}
+	notes, err := s.takeOver()
+	if err != nil {
+		return err
+	}
+	if s.system.f == nil {
+		f, err := s.prepare()
+		if err != nil {
+			return fmt.Errorf("create the first file (%d bytes free): %w", avail, err)
+		}
+		s.system.adopt(f)
+		if err := s.name(f, s.system); err != nil {
+			f.discard(s)
+			return err
+		}
+		s.system.f = f
+	}
+	for _, n := range notes {
+		s.Event(n.priority, n.id, n.text)
+	}
+	return nil
+}
+
+// set makes the settings those of the files to come, on this file system.
+func (s *Store) set(set Settings) (avail uint64, err error) {
+	avail, total, err := s.fs.Free(s.dir)
+	if err != nil {
+		return 0, err
+	}
+	if set.Buffer == 0 {
+		set.Buffer = journal.DefaultBuffer
+	}
+	set.Limits = set.Limits.resolve(total)
+	s.settings.Store(&set)
+	return avail, nil
+}
+
+// Configure changes the settings and begins new files, which have them. It
+// returns as Rotate does.
+func (s *Store) Configure(ctx context.Context, set Settings) error {
+	if _, err := s.set(set); err != nil {
+		return fmt.Errorf("configure %s: %w", s.dir, err)
+	}
+	if f := s.spare.Swap(nil); f != nil {
+		f.discard(s)
+	}
+	s.janitor.Ring()
+	return s.Rotate(ctx)
+}
+
+// Free is the space that the journal may still take, in bytes, as the last
+// rotation or growth found it. It touches no file.
+func (s *Store) Free() uint64 {
+	u := s.usage.Load()
+	return min(u.Available, max(u.Limit, u.Bytes)-u.Bytes)
+}
+
+// abandon undoes a begin that failed.
+func (s *Store) abandon() {
+	for _, sl := range s.slots() {
+		if sl.f != nil {
+			sl.f.w.Close() //nolint:errcheck // the error that led here is told
+		}
+	}
+	s.lock.Release()
+}
+
+// Close refuses new entries, archives what was rotated out, settles and closes
+// the current files and removes the prepared one. What has been appended is
+// synced when it returns nil. A second call returns the first one's result.
+func (s *Store) Close(ctx context.Context) error {
+	s.closeOnce.Do(func() { s.closeErr = s.close(ctx) })
+	return s.closeErr
+}
+
+func (s *Store) close(ctx context.Context) error {
+	s.tellPending()
+	s.closed.Store(true)
+	for _, sl := range s.slots() {
+		sl.mu.Lock()
+		sl.closed = true
+		sl.mu.Unlock()
+	}
+	s.progress.ring()
+	s.stop()
+	s.joined.Wait()
+	errs := []error{s.publish()}
+	s.archiveQueued(ctx, true)
+	for _, sl := range s.slots() {
+		if sl.f == nil {
+			continue
+		}
+		if err := sl.f.w.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", sl.f.w.Path(), err))
+		}
+	}
+	if f := s.spare.Swap(nil); f != nil {
+		f.discard(s)
+	}
+	s.ringAll()
+	s.lock.Release()
+	return errors.Join(errs...)
+}
+
+// Wait returns nil once everything that the ticket stands for has reached l.
+func (s *Store) Wait(ctx context.Context, t journal.Ticket, l settle.Level) error {
+	return t.Wait(ctx, l)
+}
+
+// Synchronize writes, indexes and syncs everything appended before the call, in
+// all files, at the same time.
+func (s *Store) Synchronize(ctx context.Context) error {
+	files := s.open()
+	errs := make([]error, len(files))
+	var wg sync.WaitGroup
+	for i, f := range files {
+		wg.Go(func() {
+			if err := f.w.Settle(ctx); err != nil {
+				errs[i] = fmt.Errorf("sync %s: %w", f.w.Path(), err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Rotate archives every file that has entries and begins new ones. It returns
+// when the new files have their names; the old ones may still be on their way
+// to the disk.
+func (s *Store) Rotate(ctx context.Context) error {
+	for _, sl := range s.slots() {
+		if err := s.await(ctx, sl.rotateAsked); err != nil {
+			return fmt.Errorf("rotate %s: %w", sl.base, err)
+		}
+	}
+	s.janitor.Ring()
+	return s.await(ctx, func() error {
+		s.queueMu.Lock()
+		defer s.queueMu.Unlock()
+		if len(s.retired) > 0 {
+			return errNoFile
+		}
+		return nil
+	})
+}
+
+// await calls try until it returns something else than errNoFile, each time
+// something has changed.
+func (s *Store) await(ctx context.Context, try func() error) error {
+	for {
+		changed := s.progress.C()
+		err := try()
+		if !errors.Is(err, errNoFile) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if s.closed.Load() {
+			return ErrClosed
+		}
+	}
+}
+
+// Subscribe returns a bell that rings after every write to any file, and when
+// files change their names.
+func (s *Store) Subscribe() *settle.Bell {
+	b := settle.NewBell()
+	s.bellsMu.Lock()
+	defer s.bellsMu.Unlock()
+	bells := append(append([]*settle.Bell{}, *s.bells.Load()...), b)
+	s.bells.Store(&bells)
+	return b
+}
+
+// Unsubscribe forgets a bell of Subscribe.
+func (s *Store) Unsubscribe(b *settle.Bell) {
+	s.bellsMu.Lock()
+	defer s.bellsMu.Unlock()
+	var rest []*settle.Bell
+	for _, other := range *s.bells.Load() {
+		if other != b {
+			rest = append(rest, other)
+		}
+	}
+	s.bells.Store(&rest)
+}
+
+func (s *Store) ringAll() {
+	for _, b := range *s.bells.Load() {
+		b.Ring()
+	}
+}
+
+// slots lists the system slot and all users'.
+func (s *Store) slots() []*slot {
+	s.usersMu.RLock()
+	defer s.usersMu.RUnlock()
+	all := make([]*slot, 0, 1+len(s.users))
+	all = append(all, s.system)
+	for _, sl := range s.users {
+		all = append(all, sl)
+	}
+	return all
+}
+
+// open lists every file with a writer: the current ones and those on their way
+// to the archive.
+func (s *Store) open() []*file {
+	var files []*file
+	s.queueMu.Lock()
+	for _, l := range s.leaving {
+		files = append(files, l.f)
+	}
+	for _, r := range s.retired {
+		if r.old != nil {
+			files = append(files, r.old)
+		}
+	}
+	s.queueMu.Unlock()
+	for _, sl := range s.slots() {
+		sl.mu.Lock()
+		if sl.f != nil {
+			files = append(files, sl.f)
+		}
+		sl.mu.Unlock()
+	}
+	return files
+}

@@ -1,0 +1,210 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tidemark-log/tidemark/entry"
+)
+
+// growStep is how much a file grows at a time, in bytes.
+const growStep = 8 << 20
+
+// Usage is what the files take and what is left, in bytes, as it was found at
+// the last start, rotation or growth.
+type Usage struct {
+	Bytes, Limit, Available uint64
+	// Archived counts the files that may be removed.
+	Archived int
+}
+
+// stored is a file of the directory that is not current.
+type stored struct {
+	name     string
+	size     uint64
+	seqnumID entry.ID // zero for a file that was set aside
+	seqnum   uint64
+	realtime uint64 // of its first entry, or when it was set aside, in µs
+}
+
+// makeRoom removes old files when growing by one step would take from what is
+// to be kept free.
+func (s *Store) makeRoom() {
+	avail, _, err := s.fs.Free(s.dir)
+	if err != nil || avail >= s.settings.Load().Limits.KeepFree+growStep {
+		return
+	}
+	if _, err := s.vacuum(); err != nil {
+		s.say("look for space: " + err.Error())
+	}
+}
+
+// vacuum removes archived files, the oldest first, until they fit the limits.
+// It returns how long until the next one is too old.
+func (s *Store) vacuum() (next time.Duration, err error) {
+	s.vacuumMu.Lock()
+	defer s.vacuumMu.Unlock()
+	files, sum, current, err := s.survey()
+	if err != nil {
+		return retryPause, err
+	}
+	avail, _, err := s.fs.Free(s.dir)
+	if err != nil {
+		return retryPause, err
+	}
+	limits := s.settings.Load().Limits
+	u := Usage{Bytes: sum, Limit: limits.allowed(sum, avail), Available: avail}
+	now, _ := s.clock()
+	var removed []string
+	freed, kept := uint64(0), len(files)
+	next = never
+	for _, f := range files {
+		reason := limits.excess(f, now, u.Bytes, u.Limit, kept+current)
+		if reason == "" {
+			if limits.MaxRetention > 0 {
+				next = min(next, limits.MaxRetention-since(f.realtime, now))
+			}
+			continue
+		}
+		if err := s.fs.Remove(filepath.Join(s.dir, f.name)); err != nil {
+			return retryPause, err
+		}
+		removed = append(removed, f.name+": "+reason)
+		freed += f.size
+		u.Bytes -= min(f.size, u.Bytes)
+		u.Available += f.size
+		kept--
+	}
+	u.Archived = kept
+	s.usage.Store(&u)
+	if len(removed) > 0 {
+		if err := s.fs.SyncDir(s.dir); err != nil {
+			return retryPause, err
+		}
+		s.counts.removed.Add(uint64(len(removed)))
+		s.Event(6, msgRemoved, fmt.Sprintf("removed %d files, %d bytes: %s", len(removed), freed, strings.Join(removed, "; ")))
+		s.ringAll()
+	}
+	return next, nil
+}
+
+// allowed is how much all files may take when they take used now. It goes below
+// that when others have taken what is to be kept free.
+func (l Limits) allowed(used, avail uint64) uint64 {
+	limit := used + avail
+	limit -= min(l.KeepFree, limit)
+	return min(max(limit, l.minUse), l.MaxUse)
+}
+
+// excess says why f is to be removed; empty when it may stay.
+func (l Limits) excess(f stored, now, sum, limit uint64, count int) string {
+	switch {
+	case l.MaxRetention > 0 && since(f.realtime, now) >= l.MaxRetention:
+		return fmt.Sprintf("older than %s", l.MaxRetention)
+	case sum > limit:
+		return fmt.Sprintf("all files take %d bytes, %d are allowed", sum, limit)
+	case l.MaxFiles > 0 && count > l.MaxFiles:
+		return fmt.Sprintf("more than %d files", l.MaxFiles)
+	default:
+		return ""
+	}
+}
+
+// survey lists the files that may be removed, the oldest first, and adds up
+// what all files take. current counts those that may not be removed.
+func (s *Store) survey() (files []stored, sum uint64, current int, err error) {
+	entries, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	busy := make(map[string]bool)
+	for _, f := range s.open() {
+		busy[filepath.Base(f.w.Path())] = true
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // removed meanwhile
+		}
+		size := blocks(info)
+		f, old := parseStored(e.Name())
+		switch {
+		case old && !busy[f.name]:
+			f.size = size
+			files = append(files, f)
+		case old || isCurrent(e.Name()) || strings.HasPrefix(e.Name(), nextPrefix):
+			current++
+		default:
+			continue
+		}
+		sum += size
+	}
+	slices.SortStableFunc(files, func(a, b stored) int {
+		if a.seqnumID == b.seqnumID && !a.seqnumID.IsZero() {
+			return cmp.Compare(a.seqnum, b.seqnum)
+		}
+		return cmp.Compare(a.realtime, b.realtime)
+	})
+	return files, sum, current, nil
+}
+
+// blocks is the space a file takes; its size where that is not known.
+func blocks(info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Blocks) * 512
+	}
+	return uint64(info.Size())
+}
+
+// parseStored reads the name of an archived file, or of one set aside.
+func parseStored(name string) (f stored, ok bool) {
+	f.name = name
+	base, rest, ok := strings.Cut(name, "@")
+	if !ok || base == "" {
+		return f, false
+	}
+	if body, aside := strings.CutSuffix(rest, ".journal~"); aside {
+		when, random, _ := strings.Cut(body, "-")
+		var err error
+		f.realtime, err = strconv.ParseUint(when, 16, 64)
+		return f, err == nil && len(when) == 16 && len(random) == 16
+	}
+	body, archived := strings.CutSuffix(rest, ".journal")
+	parts := strings.Split(body, "-")
+	if !archived || len(parts) != 3 || len(parts[1]) != 16 || len(parts[2]) != 16 {
+		return f, false
+	}
+	var errs [3]error
+	f.seqnumID, errs[0] = entry.ParseID(parts[0])
+	f.seqnum, errs[1] = strconv.ParseUint(parts[1], 16, 64)
+	f.realtime, errs[2] = strconv.ParseUint(parts[2], 16, 64)
+	return f, errs == [3]error{}
+}
+
+// isCurrent reports whether name is that of a file that is being written:
+// system.journal or user-UID.journal.
+func isCurrent(name string) bool {
+	_, _, ok := currentBase(name)
+	return ok
+}
+
+// currentBase splits the name of a current file.
+func currentBase(name string) (base string, uid uint32, ok bool) {
+	base, ok = strings.CutSuffix(name, ".journal")
+	if !ok || base == "system" {
+		return base, 0, ok
+	}
+	digits, ok := strings.CutPrefix(base, "user-")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return base, uint32(n), ok && err == nil && strconv.FormatUint(n, 10) == digits
+}
