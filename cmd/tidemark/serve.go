@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-log/tidemark/internal/config"
+	"github.com/tidemark-log/tidemark/internal/daemon"
+)
+
+// serveFlags are the settings of the command line. They win over the files.
+type serveFlags struct {
+	data, run, sync, notify, file string
+	http                          []string
+}
+
+func newServeCmd() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the log daemon",
+		Example: `  tidemark serve
+  tidemark serve --data ./log --run ./run --http 127.0.0.1:0
+  tidemark serve --sync all --http off`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.apply(cmd, new(config.Defaults())); err != nil {
+				return &usageError{err}
+			}
+			return daemon.Run(cmd.Context(), daemon.Options{
+				Config:  func() (config.Config, []config.Warning, error) { return f.load(cmd) },
+				Env:     environment(),
+				Version: version(),
+				Out:     cmd.OutOrStdout(),
+				Err:     cmd.ErrOrStderr(),
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.data, "data", "", "directory of the journal files")
+	flags.StringVar(&f.run, "run", "", "directory of the sockets")
+	flags.StringArrayVar(&f.http, "http", nil, "address to serve HTTP on, or off; may be repeated (default "+config.DefaultHTTP+")")
+	flags.StringVar(&f.sync, "sync", "", "sync policy: auto, all, or a duration from 1ms to 1h (default 1s)")
+	flags.StringVar(&f.notify, "notify", "", "how long matches of readers may lag under load; 0: not at all (default 250ms)")
+	flags.StringVar(&f.file, "config", "", "configuration file")
+	return cmd
+}
+
+// environment tells the default paths of this process.
+func environment() config.Env {
+	return config.Env{UID: os.Geteuid(), Getenv: os.Getenv, Temp: os.TempDir()}
+}
+
+// load reads the configuration file, its drop-ins, and then the flags.
+func (f *serveFlags) load(cmd *cobra.Command) (config.Config, []config.Warning, error) {
+	path, required := f.file, f.file != ""
+	if !required {
+		// Without a home there is no default file, and none is needed.
+		path, _ = environment().ConfigFile() //nolint:errcheck // see above
+	}
+	c, warnings := config.Defaults(), []config.Warning(nil)
+	if path != "" {
+		var err error
+		if c, warnings, err = config.Load(path, required); err != nil {
+			return c, warnings, err
+		}
+	}
+	return c, warnings, f.apply(cmd, &c)
+}
+
+// apply sets what the flags say.
+func (f *serveFlags) apply(cmd *cobra.Command, c *config.Config) error {
+	given := cmd.Flags().Changed
+	if given("data") {
+		c.Data = f.data
+	}
+	if given("run") {
+		c.Run = f.run
+	}
+	if given("sync") {
+		if err := c.Set("Sync", f.sync); err != nil {
+			return err
+		}
+	}
+	if given("notify") {
+		if err := c.Set("Notify", f.notify); err != nil {
+			return err
+		}
+	}
+	if given("http") {
+		for _, addr := range append([]string{"off"}, f.http...) {
+			if err := c.Set("HTTP", addr); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
