@@ -31,6 +31,11 @@ func help(what string) int {
 			return 1
 		}
 		_, _ = fmt.Fprint(c, os.Args[2])
+	case "both":
+		if err := both(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	default:
 		return 2
 	}

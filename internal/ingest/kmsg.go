@@ -193,9 +193,6 @@ func (k *kmsg) record(line []byte) {
 		k.missed(r.seq - k.next)
 	}
 	k.next, k.known = r.seq+1, true
-	if r.pid != nil && string(r.pid) == strconv.Itoa(os.Getpid()) && r.priority&facilityMask != 0 {
-		return // our own
-	}
 	b := &k.batch
 	device := k.metadata(r.rest)
 	if device != "" {
@@ -204,6 +201,7 @@ func (k *kmsg) record(line []byte) {
 	b.addUint("_SOURCE_MONOTONIC_TIMESTAMP=", r.usec)
 	b.add(entry.Field("_TRANSPORT=kernel"))
 	b.add(priorityField(r.priority))
+	b.addUint("SYSLOG_FACILITY=", uint64(r.priority&facilityMask>>3))
 	switch {
 	case r.priority&facilityMask == 0:
 		b.add(entry.Field("SYSLOG_IDENTIFIER=kernel"))
@@ -213,7 +211,6 @@ func (k *kmsg) record(line []byte) {
 			b.addBytes("SYSLOG_PID=", r.pid)
 		}
 	}
-	b.addUint("SYSLOG_FACILITY=", uint64(r.priority&facilityMask>>3))
 	k.text = unescape(k.text[:0], r.text)
 	b.addBytes("MESSAGE=", k.text)
 	b.addAll(k.in.host.fields())

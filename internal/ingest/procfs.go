@@ -162,7 +162,10 @@ func (p *procReader) link(dir int, name string) ([]byte, bool) {
 // is another user's, stays as it is. label is what came with the message.
 func (p *procReader) read(dir int, f *facts, label []byte) {
 	if b, ok := p.file(dir, "comm"); ok {
-		f.comm = string(escapeComm(bytes.TrimSuffix(b, []byte{'\n'}), maxComm-1))
+		if i := bytes.IndexAny(b, "\n\r\x00"); i >= 0 {
+			b = b[:i]
+		}
+		f.comm = string(escapeComm(b, maxComm-1))
 	}
 	if b, ok := p.link(dir, "exe"); ok {
 		f.exe = strings.TrimSuffix(string(b), " (deleted)")
