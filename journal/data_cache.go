@@ -6,6 +6,7 @@ package journal
 // Journal.
 type dataCache struct {
 	sets  []dataCacheSet // dataCacheSets, made at the first put
+	slab  []byte         // the payloads, dataCacheMax bytes each
 	files uint64         // tags handed out
 }
 
@@ -19,11 +20,12 @@ const (
 	dataCacheTag = 48
 )
 
-// dataCacheSet holds two payloads; key 0 is an unused place. The first has been
-// asked for more often.
+// dataCacheSet describes two payloads; key 0 is an unused place. The one in
+// place has been asked for more often, the other is replaced next.
 type dataCacheSet struct {
-	key [2]uint64
-	p   [2][]byte
+	key   [2]uint64
+	n     [2]uint16
+	place uint8
 }
 
 // newTag returns what a file adds to its offsets to make keys.
@@ -36,21 +38,25 @@ func dataCacheIndex(key uint64) uint64 {
 	return (key >> 3) * 0x9e3779b97f4a7c15 >> (64 - dataCacheBits)
 }
 
+func (c *dataCache) payload(set uint64, place uint8, n uint16) []byte {
+	at := (2*set + uint64(place)) * dataCacheMax
+	return c.slab[at : at+uint64(n) : at+uint64(n)]
+}
+
 // get returns the payload, or nil. It is valid until the next put.
 func (c *dataCache) get(key uint64) []byte {
 	if c.sets == nil {
 		return nil
 	}
-	s := &c.sets[dataCacheIndex(key)]
-	if s.key[0] == key {
-		return s.p[0]
+	i := dataCacheIndex(key)
+	s := &c.sets[i]
+	if s.key[s.place] != key {
+		if s.key[s.place^1] != key {
+			return nil
+		}
+		s.place ^= 1
 	}
-	if s.key[1] == key {
-		s.key[0], s.key[1] = s.key[1], s.key[0]
-		s.p[0], s.p[1] = s.p[1], s.p[0]
-		return s.p[0]
-	}
-	return nil
+	return c.payload(i, s.place, s.n[s.place])
 }
 
 func (c *dataCache) put(key uint64, p []byte) {
@@ -59,8 +65,11 @@ func (c *dataCache) put(key uint64, p []byte) {
 	}
 	if c.sets == nil {
 		c.sets = make([]dataCacheSet, dataCacheSets)
+		c.slab = make([]byte, 2*dataCacheSets*dataCacheMax)
 	}
-	s := &c.sets[dataCacheIndex(key)]
-	s.key[1] = key
-	s.p[1] = append(s.p[1][:0], p...)
+	i := dataCacheIndex(key)
+	s := &c.sets[i]
+	k := s.place ^ 1
+	s.key[k], s.n[k] = key, uint16(len(p))
+	copy(c.payload(i, k, s.n[k]), p)
 }

@@ -19,10 +19,11 @@ type ReadOptions struct {
 	// there: for command-line tools. A file that shrinks while it is mapped gives
 	// an error, not SIGBUS. Where files cannot be mapped, pread is used.
 	Map bool
-	// Scan evaluates matches by reading every entry instead of looking into the
-	// files' index. It is slower, and sees entries of a live file whose writer
-	// has not yet written their links; with the index those match up to one index
-	// window (250 ms) later.
+	// Scan evaluates matches on the newest entries of a file that has a writer,
+	// those of its last minute, by reading each instead of looking into the
+	// file's index. So they are seen also when their writer has not yet linked
+	// them; with the index tidemark's entries match up to one index window
+	// (250 ms) later than they can be read. For followers.
 	Scan bool
 }
 

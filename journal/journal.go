@@ -288,9 +288,21 @@ func (j *Journal) pick(dir direction) error {
 		return nil
 	}
 	if dir == down {
-		j.caught = max(j.loc.realtime, 1)
+		j.noteEnd()
 	}
 	return io.EOF
+}
+
+// noteEnd remembers the place at which there was nothing newer.
+func (j *Journal) noteEnd() {
+	j.caught = 1
+	if j.loc.kind == atEntry {
+		j.caught = max(j.loc.realtime, 1)
+		return
+	}
+	for _, c := range j.files {
+		j.caught = max(j.caught, c.f.hdr.TailEntryRealtime)
+	}
 }
 
 // advanceTop moves the cursor at the top of the heap on.
@@ -358,10 +370,14 @@ func (j *Journal) prepare(c *cursor) error {
 	return nil
 }
 
+// lateEntries is how much older, in µs, the first entries of a file may be than
+// what was read when it appeared.
+const lateEntries = 10e6
+
 // lateLocation is where a file is read from that was added while the others
 // were being read: behind what was delivered of its sequence, by other files;
-// else from where the end was met before. Its entries may be older than the
-// last one delivered.
+// else from where the end was met, and a little before, since its entries may be
+// older than what was delivered then.
 func (j *Journal) lateLocation(c *cursor) location {
 	seq := j.delivered[c.f.hdr.SeqnumID]
 	for _, o := range j.files {
@@ -376,7 +392,8 @@ func (j *Journal) lateLocation(c *cursor) location {
 			seqnumID: c.f.hdr.SeqnumID, entryHead: entryHead{seqnum: seq + 1},
 		}
 	case j.caught > 1:
-		return location{kind: atSeek, has: entry.HasRealtime, entryHead: entryHead{realtime: j.caught}}
+		since := j.caught - min(j.caught, lateEntries)
+		return location{kind: atSeek, has: entry.HasRealtime, entryHead: entryHead{realtime: since}}
 	case j.caught == 1:
 		return location{kind: atHead}
 	default:

@@ -120,7 +120,7 @@ func (c *cursor) end(dir direction) {
 		return
 	}
 	c.ord = c.seen
-	if c.plan != nil && c.plan.final() {
+	if c.plan != nil && c.plan.final(c.f) {
 		if off, err := c.f.lastEntry(); err == nil {
 			c.pos = max(c.pos, off)
 		}

@@ -13,8 +13,12 @@ import (
 // condition on the entries so found.
 type plan struct {
 	indexed seeker
-	scanned seeker // the same, reading every entry
-	scan    bool   // use scanned
+	scanned *filterSeeker // the same, reading every entry
+	scan    bool          // ReadOptions.Scan
+	broken  bool          // the index of the file is damaged
+
+	gen   int    // File.generation that fresh is of
+	fresh uint64 // offset from which on the index is not relied upon
 }
 
 // plan returns the evaluation of m in one file; nil when all entries match.
@@ -22,10 +26,9 @@ func (m Match) plan(scan bool) *plan {
 	if m.op == matchAll {
 		return nil
 	}
-	c := newCondition(m)
 	return &plan{
 		indexed: newSeeker(m),
-		scanned: &filterSeeker{base: &listSeeker{list: mainList{}}, cond: c},
+		scanned: &filterSeeker{base: &listSeeker{list: mainList{}}, cond: newCondition(m)},
 		scan:    scan,
 	}
 }
@@ -33,21 +36,87 @@ func (m Match) plan(scan bool) *plan {
 // seek returns the offset of the first match at or behind off (down) or of the
 // last at or before it (up); 0 when there is none.
 func (p *plan) seek(f *File, off uint64, dir direction) (uint64, error) {
-	if !p.scan && f.salvaged == nil {
-		got, err := p.indexed.seek(f, off, dir)
-		if err == nil || errors.Is(err, errRenumbered) {
+	fresh, err := p.freshFrom(f)
+	if err != nil {
+		return 0, err
+	}
+	p.scanned.floor = fresh
+	if dir == up {
+		if off >= fresh {
+			if got, err := p.scanned.seek(f, off, up); got != 0 || err != nil || fresh == 0 {
+				return got, err
+			}
+			off = fresh - 1
+		}
+		return p.seekIndex(f, off, up)
+	}
+	if off < fresh {
+		if got, err := p.seekIndex(f, off, down); err != nil || got != 0 && got < fresh || fresh == ^uint64(0) {
 			return got, err
 		}
-		// The index is damaged; the entries need not be.
-		f.warn(err)
-		p.scan = true
+		if p.broken {
+			return p.seek(f, off, down)
+		}
+		off = fresh
 	}
-	return p.scanned.seek(f, off, dir)
+	return p.scanned.seek(f, off, down)
 }
 
-// final reports whether entries that were passed over can not match later, when
-// the writer of the file has written its index.
-func (p *plan) final() bool { return p.scan }
+// seekIndex is seek by the index; when that is damaged, by reading the entries.
+func (p *plan) seekIndex(f *File, off uint64, dir direction) (uint64, error) {
+	got, err := p.indexed.seek(f, off, dir)
+	if err == nil || errors.Is(err, errRenumbered) {
+		return got, err
+	}
+	f.warn(err)
+	p.broken = true
+	return p.seek(f, off, dir)
+}
+
+// indexLag is how old an entry is, in µs before the last one, that the writer of
+// the file must have linked. tidemark's writer takes 250 ms, if the disk lets
+// it.
+const indexLag = 60e6
+
+// freshFrom is the offset from which on entries are read and not looked up: none
+// unless that is asked for; with that, those that a writer which has the file
+// open may not have linked yet.
+func (p *plan) freshFrom(f *File) (uint64, error) {
+	switch {
+	case p.broken || f.salvaged != nil:
+		return 0, nil
+	case !p.scan || f.hdr.State != StateOnline:
+		return ^uint64(0), nil
+	case p.gen == f.generation:
+		return p.fresh, nil
+	}
+	var h entryHead
+	off, err := f.lastEntry()
+	if err != nil || off == 0 {
+		return 0, err
+	}
+	if err := f.readHead(off, &h); err != nil {
+		return 0, err
+	}
+	since := h.realtime - min(h.realtime, indexLag)
+	i, err := f.bisect(down, func(h *entryHead) int { return cmpU64(h.realtime, since) })
+	if err != nil || f.salvaged != nil {
+		return 0, err
+	}
+	if i < f.Entries() {
+		if off, err = f.entryAt(i); err != nil {
+			return 0, err
+		}
+	}
+	p.gen, p.fresh = f.generation, off
+	return off, nil
+}
+
+// final reports whether entries of f that were passed over can not match later,
+// when the writer of the file has written its index.
+func (p *plan) final(f *File) bool {
+	return p.scan || p.broken || f.salvaged != nil || f.hdr.State != StateOnline
+}
 
 // seeker walks the matches of one file.
 type seeker interface {
@@ -343,16 +412,20 @@ func (s *orSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
 
 // filterSeeker passes over entries for which a condition does not hold.
 type filterSeeker struct {
-	base seeker
-	cond condition
-	fs   fields
+	base  seeker
+	cond  condition
+	floor uint64 // offset below which it does not look
+	fs    fields
 }
 
 func (s *filterSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
 	for {
 		got, err := s.base.seek(f, off, dir)
-		if err != nil || got == 0 {
+		if err != nil || got < s.floor {
 			return 0, err
+		}
+		if got == 0 {
+			return 0, nil
 		}
 		ok, err := s.accept(f, got)
 		if err != nil {

@@ -132,3 +132,24 @@ func TestExportEqualsJournalctl(t *testing.T) {
 		}
 	}
 }
+
+func TestNextAllocatesNothing(t *testing.T) {
+	for mode, o := range readModes {
+		t.Run(mode, func(t *testing.T) {
+			j := openSample(t, o, sample(t, "r-11"))
+			for range 100 {
+				if _, err := j.Next(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			allocs := testing.AllocsPerRun(500, func() {
+				if _, err := j.Next(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if allocs != 0 {
+				t.Errorf("%v allocations an entry", allocs)
+			}
+		})
+	}
+}

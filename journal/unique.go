@@ -198,4 +198,3 @@ func (f *File) fieldNamesScan() []string {
 	})
 	return names
 }
-
