@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+const exportHelp = `Print entries in the Journal Export Format: query -o export.
+
+Examples:
+  tidemark export >all.export
+  tidemark export -D /var/log/journal -u ssh.service --since yesterday
+  tidemark export --file system.journal | tidemark import -o copy.journal
+
+Usage:
+  tidemark export [OPTION]... [MATCH]...
+
+The options are those of tidemark query.
+`
+
+func newExportCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export [OPTION]... [MATCH]...",
+		Short: "Print entries of journal files in the Journal Export Format",
+		// The options are journalctl's, as in query.
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, argv []string) error {
+			for _, arg := range argv {
+				if arg == "--" {
+					break
+				}
+				if arg == "-h" || arg == "--help" {
+					return cmd.Help()
+				}
+			}
+			return runQuery(cmd.Context(), append([]string{"--output=export"}, argv...), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		fmt.Fprint(cmd.OutOrStdout(), exportHelp)
+	})
+	return cmd
+}

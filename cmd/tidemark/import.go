@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal"
+)
+
+func newImportCmd() *cobra.Command {
+	var output string
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "import -o FILE.journal [IN…]",
+		Short: "Write entries in the Journal Export Format to journal files",
+		Long: `Write entries in the Journal Export Format to a journal file, as
+systemd-journal-remote does: with their times, boots and order, and numbers of
+their own. Without IN, or for -, standard input is read. An existing file is
+continued.
+
+When the file is full, or an entry's monotonic time goes backwards within a boot,
+the file gets an archive's name, FILE@….journal, and FILE.journal begins anew.
+Every file that was written is printed.`,
+		Example: `  journalctl -o export | tidemark import -o copy.journal
+  tidemark import -o all.journal monday.export tuesday.export`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !strings.HasSuffix(output, ".journal") {
+				return usagef("-o %q: want a file name that ends in .journal", output)
+			}
+			r := &importRun{path: output, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr()}
+			if quiet {
+				r.out = io.Discard
+			} else if term.IsTerminal(int(os.Stderr.Fd())) {
+				r.progress = os.Stderr
+			}
+			if len(args) == 0 {
+				args = []string{"-"}
+			}
+			return r.run(cmd.Context(), args)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "the `FILE.journal` to write")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print neither files nor progress")
+	if err := cmd.MarkFlagRequired("output"); err != nil {
+		panic(err) // the flag stands above
+	}
+	return cmd
+}
+
+const (
+	// importBuffer bounds what waits to be written, in bytes.
+	importBuffer = 64 << 20
+	// importIndexWindow: nobody matches in a file that is being imported.
+	importIndexWindow = time.Minute
+	// importChunk is how much of the input is read at once, in bytes.
+	importChunk = 512 << 10
+	// importChunks are read ahead of what is appended.
+	importChunks = 3
+)
+
+// importRun is one run of import.
+type importRun struct {
+	path     string
+	out      io.Writer // lists the files written
+	notes    io.Writer // what was left out
+	progress io.Writer // a terminal, or nil
+
+	w       *journal.Writer
+	written uint64 // entries in the current file by this run
+	total   uint64
+	breaks  uint64 // files ended for the order of their entries
+	invalid uint64 // entries that no file may hold
+	why     error  // of the first of them
+
+	began, shown time.Time
+}
+
+// run imports the files called names.
+func (r *importRun) run(ctx context.Context, names []string) error {
+	r.began = time.Now()
+	r.shown = r.began
+	if err := r.open(); err != nil {
+		return err
+	}
+	err := r.files(ctx, names)
+	r.clearProgress()
+	if r.invalid > 0 {
+		fmt.Fprintf(r.notes, "tidemark import: %d entries left out: %v\n", r.invalid, r.why)
+	}
+	if closeErr := r.w.Close(); closeErr != nil {
+		return errors.Join(err, closeErr)
+	}
+	fmt.Fprintf(r.out, "%s: %d entries\n", r.path, r.written)
+	return err
+}
+
+// files imports one input after the other.
+func (r *importRun) files(ctx context.Context, names []string) error {
+	for _, name := range names {
+		in, err := openInput(name)
+		if err != nil {
+			return err
+		}
+		err = r.stream(ctx, in)
+		if closeErr := in.Close(); err == nil {
+			err = closeErr
+		}
+		if err != nil {
+			if name == "-" {
+				name = "standard input"
+			}
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// openInput opens a file, or standard input for "-".
+func openInput(name string) (*os.File, error) {
+	if name != "-" {
+		return os.Open(name)
+	}
+	// A pipe or terminal opened by its name can be told to stop a read.
+	info, err := os.Stdin.Stat()
+	if err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0 {
+		if in, err := os.Open("/dev/stdin"); err == nil {
+			return in, nil
+		}
+	}
+	return os.Stdin, nil
+}
+
+// stream appends what in holds. One goroutine reads and takes the entries
+// apart, this one appends them.
+func (r *importRun) stream(ctx context.Context, in *os.File) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Where deadlines are not supported no read blocks for long.
+	defer context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })()
+
+	reader := entry.NewExportReader(in, entry.ExportOptions{Buffer: importChunk})
+	full, empty := make(chan *entry.ExportBatch), make(chan *entry.ExportBatch, importChunks)
+	for range importChunks {
+		empty <- new(entry.ExportBatch)
+	}
+	var readErr error // of the reader's end; read after full is closed
+	go func() {
+		defer close(full)
+		for b := range empty {
+			if readErr = ctx.Err(); readErr == nil {
+				readErr = reader.NextBatch(b)
+			}
+			if readErr != nil {
+				return
+			}
+			full <- b
+		}
+	}()
+	var err error
+	for b := range full {
+		if err == nil {
+			if err = r.append(ctx, b.Entries); err != nil {
+				cancel() // and let the reader end
+			}
+		}
+		empty <- b
+	}
+	r.report(reader.Counts())
+	switch {
+	case err != nil && !errors.Is(err, context.Canceled):
+		return err
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF):
+		return nil
+	default:
+		return readErr
+	}
+}
+
+// append appends entries, to as many files as that takes.
+func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
+	for len(entries) > 0 {
+		_, n, err := r.w.Append(ctx, entries)
+		r.written += uint64(n)
+		r.total += uint64(n)
+		entries = entries[n:]
+		var bad *journal.EntryError
+		switch {
+		case err == nil:
+		case errors.Is(err, journal.ErrFull):
+			reason, _ := r.w.RotateDue()
+			if err := r.rotate(ctx, reason); err != nil {
+				return err
+			}
+		case errors.Is(err, journal.ErrOrder):
+			if r.breaks++; r.breaks > 100 && r.total/r.breaks < 100 {
+				return fmt.Errorf("the order of the entries broke %d times: sort them by time first", r.breaks)
+			}
+			if err := r.rotate(ctx, "order broken: "+err.Error()); err != nil {
+				return err
+			}
+		case errors.As(err, &bad):
+			if r.invalid++; r.why == nil {
+				r.why = err
+			}
+			entries = entries[1:]
+		default:
+			return err
+		}
+	}
+	r.showProgress()
+	return nil
+}
+
+// open opens the file to write to: it continues one that exists.
+func (r *importRun) open() (err error) {
+	r.w, err = journal.OpenWriter(r.path, r.options())
+	if errors.Is(err, fs.ErrNotExist) {
+		r.w, err = journal.Create(r.path, r.options())
+	}
+	return err
+}
+
+func (r *importRun) options() journal.Options {
+	return journal.Options{MachineID: machineID128(), Index: importIndexWindow, Buffer: importBuffer}
+}
+
+// rotate gives the current file an archive's name and goes on in a new one.
+func (r *importRun) rotate(ctx context.Context, reason string) error {
+	id, tail := r.w.Seqnum()
+	base := strings.TrimSuffix(filepath.Base(r.path), ".journal")
+	archive := filepath.Join(filepath.Dir(r.path), journal.ArchiveName(base, id, r.w.HeadSeqnum(), r.w.HeadRealtime()))
+	if err := r.w.Rename(archive); err != nil {
+		return err
+	}
+	if err := r.w.Archive(ctx); err != nil {
+		return err
+	}
+	r.clearProgress()
+	fmt.Fprintf(r.out, "%s: %d entries, continued: %s\n", archive, r.written, reason)
+	o := r.options()
+	o.SeqnumID, o.Seqnum = id, tail
+	w, err := journal.Create(r.path, o)
+	if err != nil {
+		return err
+	}
+	r.w, r.written = w, 0
+	return nil
+}
+
+// report says what of an input was left out.
+func (r *importRun) report(c entry.ExportCounts) {
+	r.clearProgress()
+	for _, x := range []struct {
+		n    uint64
+		what string
+	}{
+		{c.BadNames, "lines with an invalid field name"},
+		{c.TooMany, "fields over the limit of an entry"},
+		{c.ZeroBinary, "binary fields without a value"},
+		{c.Unknown, "unknown lines that begin with __"},
+		{c.Empty, "entries without fields"},
+		{c.Untimed, "entries without __REALTIME_TIMESTAMP"},
+	} {
+		if x.n > 0 {
+			fmt.Fprintf(r.notes, "tidemark import: %d %s left out\n", x.n, x.what)
+		}
+	}
+}
+
+// showProgress prints a line on a terminal, a few times a second.
+func (r *importRun) showProgress() {
+	if r.progress == nil {
+		return
+	}
+	now := time.Now()
+	if now.Sub(r.shown) < 200*time.Millisecond {
+		return
+	}
+	r.shown = now
+	rate := float64(r.total) / now.Sub(r.began).Seconds()
+	fmt.Fprintf(r.progress, "\r\x1b[K%d entries, %.0f/s", r.total, rate)
+}
+
+// clearProgress takes the line away again.
+func (r *importRun) clearProgress() {
+	if r.progress != nil {
+		fmt.Fprint(r.progress, "\r\x1b[K")
+	}
+}
+
+// machineID128 is this machine's id, zero where it has none.
+func machineID128() entry.ID {
+	id, err := entry.ParseID(machineID())
+	if err != nil {
+		return entry.ID{}
+	}
+	return id
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/config"
+)
+
+func newSendCmd() *cobra.Command {
+	var o sendOptions
+	cmd := &cobra.Command{
+		Use:   "send [FIELD=VALUE…] [MESSAGE…] | send [FIELD=VALUE…] -- COMMAND…",
+		Short: "Send a message, lines, or the output of a command to the log",
+		Long: `Send a message to the log daemon, by the native protocol that journald speaks
+too; without one, the lines of standard input, or behind -- those that a command
+writes to its standard output and standard error, whose exit code is passed on.
+Words FIELD=VALUE before the message become fields of every entry.
+
+Nothing is promised: the daemon has the message when this ends, no more.`,
+		Example: `  tidemark send -t backup -p err "disk sda is failing"
+  tidemark send -t deploy VERSION=1.2 "rolled out"
+  make 2>&1 | tidemark send -t make
+  tidemark send -t nightly -- ./nightly.sh --full
+  tidemark send --run /run/systemd/journal "hello journald"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runSend(cmd.Context(), &o, args, cmd.ArgsLenAtDash(), cmd.InOrStdin())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.tag, "tag", "t", "", "SYSLOG_IDENTIFIER of the entries (default: the command's or user's name)")
+	f.StringVarP(&o.priority, "priority", "p", "info", "level, or facility.level, by name or number")
+	f.StringVar(&o.run, "run", "", "`directory` of the daemon's sockets (default: $TIDEMARK_RUN, else serve's)")
+	f.BoolVar(&o.levelPrefix, "level-prefix", true, "take <0> to <7> at the start of a line as its level")
+	return cmd
+}
+
+// sendOptions are the flags of send.
+type sendOptions struct {
+	tag, priority, run string
+	levelPrefix        bool
+}
+
+// sendLineMax is where longer lines are broken, in bytes.
+const sendLineMax = 1 << 20
+
+// runSend sends what args ask for; dash is the number of arguments before --,
+// -1 without one.
+func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin io.Reader) error {
+	var command []string
+	if dash >= 0 {
+		args, command = args[:dash], args[dash:]
+		if len(command) == 0 {
+			return usagef("a command is missing behind --")
+		}
+	}
+	fields, words, err := splitFields(args)
+	if err != nil {
+		return err
+	}
+	if len(command) > 0 && len(words) > 0 {
+		return usagef("%q: a message and a command exclude each other", words[0])
+	}
+	s := &sender{levelPrefix: o.levelPrefix}
+	if s.level, s.fields, err = sendFields(o, fields, command); err != nil {
+		return err
+	}
+	env := config.Env{UID: os.Getuid(), Getenv: os.Getenv, Temp: os.TempDir()}
+	s.socket = filepath.Join(env.FindRunDir(o.run), "socket")
+	if err := s.dial(); err != nil {
+		return err
+	}
+	defer s.close()
+	switch {
+	case len(command) > 0:
+		return s.command(ctx, command, stdin)
+	case len(words) > 0:
+		return s.send([]byte("MESSAGE="+strings.Join(words, " ")), s.level)
+	case hasMessage(fields):
+		return s.send(nil, s.level)
+	default:
+		return s.lines(stdin)
+	}
+}
+
+// splitFields takes the words FIELD=VALUE that args begin with.
+func splitFields(args []string) (fields []entry.Field, words []string, err error) {
+	for i, arg := range args {
+		f := entry.Field(arg)
+		name := f.Name()
+		switch {
+		case len(name) == len(f) || !entry.ValidName(name, true):
+			return fields, args[i:], nil
+		case name[0] == '_':
+			return nil, nil, usagef("%s: names that begin with _ are for the daemon to set", name)
+		}
+		fields = append(fields, f)
+	}
+	return fields, nil, nil
+}
+
+// hasMessage reports whether fields hold a MESSAGE.
+func hasMessage(fields []entry.Field) bool {
+	e := entry.Entry{Fields: fields}
+	_, ok := e.Get("MESSAGE")
+	return ok
+}
+
+// sendFields are the fields of every entry beside MESSAGE and PRIORITY. A level
+// of -1 says that PRIORITY is among them.
+func sendFields(o *sendOptions, fields []entry.Field, command []string) (level int, _ []entry.Field, err error) {
+	facility, level, err := parsePriority(o.priority)
+	if err != nil {
+		return 0, nil, err
+	}
+	e := entry.Entry{Fields: fields}
+	if _, ok := e.Get("PRIORITY"); ok {
+		level = -1
+	}
+	if _, ok := e.Get("SYSLOG_IDENTIFIER"); !ok || o.tag != "" {
+		fields = append(fields, entry.Field("SYSLOG_IDENTIFIER="+sendTag(o.tag, command)))
+	}
+	if facility >= 0 {
+		fields = append(fields, entry.Field("SYSLOG_FACILITY="+strconv.Itoa(facility)))
+	}
+	return level, fields, nil
+}
+
+// sendTag is the identifier: what was asked for, the name of the command, or as
+// with logger that of the user.
+func sendTag(tag string, command []string) string {
+	if tag != "" {
+		return tag
+	}
+	if len(command) > 0 {
+		return filepath.Base(command[0])
+	}
+	for _, name := range []string{"LOGNAME", "USER"} {
+		if u := os.Getenv(name); u != "" {
+			return u
+		}
+	}
+	return strconv.Itoa(os.Getuid())
+}
+
+// sendFacilities are syslog's facilities by number; 12 to 15 have no names.
+var sendFacilities = strings.Fields(`kern user mail daemon auth syslog lpr news uucp cron authpriv ftp
+12 13 14 15 local0 local1 local2 local3 local4 local5 local6 local7`)
+
+// parsePriority reads [FACILITY.]LEVEL as logger does; facility is -1 when there
+// is none.
+func parsePriority(s string) (facility, level int, err error) {
+	facility = -1
+	name, word, found := strings.Cut(s, ".")
+	if !found {
+		word = s
+	} else {
+		for i, f := range sendFacilities {
+			if name == f || name == strconv.Itoa(i) {
+				facility = i
+			}
+		}
+		if facility < 0 {
+			return 0, 0, usagef("-p %s: invalid facility %q: want for example user, daemon or local0", s, name)
+		}
+	}
+	switch word { // logger's other names
+	case "panic":
+		word = "emerg"
+	case "error":
+		word = "err"
+	case "warn":
+		word = "warning"
+	}
+	if level, err = config.ParseLevel(word); err != nil {
+		return 0, 0, usagef("-p %s: %w", s, err)
+	}
+	return facility, level, nil
+}
+
+// lines sends each line of r, empty ones left out.
+func (s *sender) lines(r io.Reader) error {
+	in := bufio.NewReaderSize(r, sendLineMax)
+	message := make([]byte, 0, 4096)
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+		if n := len(line); n > 0 && line[n-1] == '\n' {
+			line = line[:n-1]
+		}
+		level := s.level
+		if n := len(line); s.levelPrefix && n >= 3 && line[0] == '<' && line[2] == '>' && line[1] >= '0' && line[1] <= '7' {
+			level, line = int(line[1]-'0'), line[3:]
+		}
+		if len(line) > 0 {
+			message = append(append(message[:0], "MESSAGE="...), line...)
+			if sendErr := s.send(message, level); sendErr != nil {
+				return sendErr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+	}
+}
+
+// command runs a command and sends what it writes. The error holds the
+// command's exit code.
+func (s *sender) command(ctx context.Context, argv []string, stdin io.Reader) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdin = stdin
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	var streams [2]io.Reader
+	var err error
+	if streams[0], err = cmd.StdoutPipe(); err == nil {
+		streams[1], err = cmd.StderrPipe()
+	}
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		code := 126 // as shells say it
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			code = 127
+		}
+		return &exitError{code, fmt.Errorf("run %s: %w", argv[0], err)}
+	}
+	var failed [2]error
+	ended := make(chan struct{})
+	read := func(i int) {
+		failed[i] = s.lines(streams[i])
+		_, _ = io.Copy(io.Discard, streams[i]) // the command need not know
+	}
+	go func() {
+		defer close(ended)
+		read(1)
+	}()
+	read(0)
+	<-ended
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code := exit.ExitCode()
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			code = 128 + int(status.Signal())
+		}
+		return &exitError{code, errors.Join(failed[:]...)}
+	}
+	return errors.Join(append(failed[:], err)...)
+}
