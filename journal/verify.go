@@ -241,7 +241,7 @@ type vOrder struct {
 	set                         bool
 	seqnum, realtime, monotonic uint64
 	boot                        entry.ID
-	epoch, tags                 uint64
+	epoch                       uint64
 }
 
 func (v *verifier) run() error {
@@ -288,14 +288,14 @@ func (v *verifier) hash(payload []byte) uint64 {
 
 // h reads a 64-bit field of the header; zero when the header has no such field.
 func (v *verifier) h(off int) uint64 {
-	if v.hdrSize < uint64(off)+8 {
+	if !v.has(off) {
 		return 0
 	}
 	return object.U64(v.hdr, off)
 }
 
-// has reports whether the header has the field of n bytes at off.
-func (v *verifier) has(off, n int) bool { return v.hdrSize >= uint64(off+n) }
+// has reports whether the header has the field, or the two, of 8 bytes at off.
+func (v *verifier) has(off int) bool { return v.hdrSize >= uint64(off)+8 }
 
 func (v *verifier) fail(off uint64, kind ProblemKind, format string, args ...any) {
 	v.report.Failed++
@@ -367,7 +367,7 @@ func (v *verifier) loadHeader() error {
 	if v.hdrSize < object.HeaderSizeMin {
 		return bad(object.HdrHeaderSize, ErrCorrupt, "header size %d", v.hdrSize)
 	}
-	if v.compat&object.CompatibleSealed != 0 && !v.has(object.HdrNEntryArrays, 8) {
+	if v.compat&object.CompatibleSealed != 0 && !v.has(object.HdrNEntryArrays) {
 		return bad(object.HdrCompatible, ErrCorrupt, "sealed file with a header of %d bytes", v.hdrSize)
 	}
 	arena := object.U64(v.hdr, object.HdrArenaSize)

@@ -94,7 +94,7 @@ func (v *verifier) checkCounts() {
 		{object.HdrNTags, "Tag", v.report.Tags},
 		{object.HdrNEntryArrays, "Entry array", v.report.EntryArrays},
 	} {
-		if v.has(c.off, 8) && c.n != v.h(c.off) {
+		if v.has(c.off) && c.n != v.h(c.off) {
 			v.fail(uint64(c.off), ProblemCount, "%s number mismatch (%d != %d)", c.name, c.n, v.h(c.off))
 		}
 	}

@@ -114,13 +114,13 @@ func (v *verifier) mainSlot(a, i, n, p, last uint64) uint64 {
 // checkTailHint compares the header's hint to the last array of the main chain
 // with what was found. A writer of systemd 252 trusts it.
 func (v *verifier) checkTailHint(off int, kind ProblemKind, array, used uint64) {
-	if !v.has(off, 8) {
+	if !v.has(off) {
 		return
 	}
 	if got, n := object.U32(v.hdr, off), object.U32(v.hdr, off+4); uint64(got) != array&(1<<32-1) || uint64(n) != used&(1<<32-1) {
 		v.fail(uint64(off), kind, "Tail entry array hint incorrect (%06x with %d entries != %06x with %d)", got, n, array, used)
 	}
-	if off := object.HdrTailEntryOffset; v.has(off, 8) && v.h(off) != v.lastEntry {
+	if off := object.HdrTailEntryOffset; v.has(off) && v.h(off) != v.lastEntry {
 		v.fail(uint64(off), kind, "Tail entry offset incorrect (%06x != %06x)", v.h(off), v.lastEntry)
 	}
 }
@@ -196,7 +196,7 @@ func (v *verifier) walkBuckets(c *vChains) error {
 	})
 	// A search walks deepest-1 hops to the last object, and deepest-2 before that
 	// was there: the writer may not have looked it up since.
-	if got := v.h(c.depthAt); v.has(c.depthAt, 8) && (got+2 < deepest || got > 0 && got >= deepest) {
+	if got := v.h(c.depthAt); v.has(c.depthAt) && (got+2 < deepest || got > 0 && got >= deepest) {
 		v.note(uint64(c.depthAt), c.kind, "Deepest %s hash chain incorrect (%d, but the longest has %d objects)", c.kind, got, deepest)
 	}
 	return err

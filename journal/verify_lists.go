@@ -140,7 +140,7 @@ func (v *verifier) linkEntry(p uint64) error {
 		// there was no room for another array.
 		it.mix = 0
 	}
-	err = v.pieces(p+object.EntryItems, (o.size-object.EntryItems)/it.elem, it.elem, func(first uint64, b []byte) error {
+	err = v.pieces(p+object.EntryItems, (o.size-object.EntryItems)/it.elem, it.elem, func(_ uint64, b []byte) error {
 		v.linkItems(&it, b)
 		return nil
 	})

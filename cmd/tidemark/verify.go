@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -145,63 +144,65 @@ func (v *verifyRun) file(ctx context.Context, name string) error {
 	if v.bar != nil {
 		v.bar.clear()
 	}
-	w := bufio.NewWriter(v.out)
+	var text []byte
 	var bad *journal.FormatError
 	switch {
 	case errors.As(err, &bad):
 		v.failed = true
-		fmt.Fprintf(w, "%06x: %s\n", bad.Offset, bad.Detail)
-		fmt.Fprintf(w, "FAIL: %s (%v)\n", name, bad.Err)
+		text = fmt.Appendf(text, "%06x: %s\nFAIL: %s (%v)\n", bad.Offset, bad.Detail, name, bad.Err)
 	case err != nil:
 		return pathError(name, err)
 	default:
-		v.print(w, name, &report)
+		v.failed = v.failed || !report.OK()
+		text = v.appendReport(text, name, &report)
 	}
-	return w.Flush()
+	_, err = v.out.Write(text)
+	return err
 }
 
-// print prints a report in journalctl's form.
-func (v *verifyRun) print(w io.Writer, name string, r *journal.VerifyReport) {
+// appendReport appends a report in journalctl's form.
+func (v *verifyRun) appendReport(b []byte, name string, r *journal.VerifyReport) []byte {
 	for i, p := range r.Problems {
 		if p.Harmless {
 			if !v.quiet {
-				fmt.Fprintf(w, "%v (harmless)\n", p)
+				b = fmt.Appendf(b, "%v (harmless)\n", p)
 			}
 			continue
 		}
-		fmt.Fprintln(w, p)
+		b = fmt.Appendln(b, p)
 		if i+1 < len(r.Problems) && r.Problems[i+1].Kind == p.Kind && r.Problems[i+1].Offset == p.Offset {
 			continue
 		}
 		switch p.Kind {
 		case journal.ProblemObject:
 			if !strings.HasPrefix(p.Text, "Invalid object:") {
-				fmt.Fprintf(w, "%06x: Invalid object: Bad message\n", p.Offset)
+				b = fmt.Appendf(b, "%06x: Invalid object: Bad message\n", p.Offset)
 			}
 		case journal.ProblemContents:
-			fmt.Fprintf(w, "%06x: Invalid object contents: Bad message\n", p.Offset)
+			b = fmt.Appendf(b, "%06x: Invalid object contents: Bad message\n", p.Offset)
 		default:
 		}
 	}
 	if r.Omitted > 0 {
-		fmt.Fprintf(w, "%d more problems\n", r.Omitted)
+		b = fmt.Appendf(b, "%d more problems\n", r.Omitted)
 	}
 	if r.Stopped != 0 {
-		fmt.Fprintf(w, "%06x: cannot tell where the next object begins: neither the rest of the file nor its links were checked\n", r.Stopped)
+		b = fmt.Appendf(b, "%06x: cannot tell where the next object begins: neither the rest of the file nor its links were checked\n", r.Stopped)
 	}
 	if r.Sealed && !v.quiet {
-		fmt.Fprintf(w, "%s: sealed: all was checked but the seal, which takes the verification key: journalctl --verify --verify-key=KEY\n", name)
+		b = fmt.Appendf(b, "%s: sealed: all was checked but the seal, which takes the verification key: journalctl --verify --verify-key=KEY\n", name)
 	}
 	if p, ok := r.First(); ok {
-		v.failed = true
-		fmt.Fprintf(w, "File corruption detected at %s:%06x (of %d bytes, %d%%).\n", name, p.Offset, r.Size, 100*p.Offset/uint64(max(r.Size, 1)))
-		fmt.Fprintf(w, "FAIL: %s (Bad message)\n", name)
+		b = fmt.Appendf(b, "File corruption detected at %s:%06x (of %d bytes, %d%%).\n", name, p.Offset, r.Size, 100*p.Offset/uint64(max(r.Size, 1)))
+		b = fmt.Appendf(b, "FAIL: %s (Bad message)\n", name)
 	} else if !v.quiet {
-		fmt.Fprintf(w, "PASS: %s\n", name)
+		b = fmt.Appendf(b, "PASS: %s\n", name)
 	}
+	return b
 }
 
-// progressBar draws how far the work is, on one line of a terminal.
+// progressBar draws how far the work is, on one line of a terminal. That the
+// terminal has gone is no reason to stop.
 type progressBar struct {
 	w     io.Writer
 	width int
@@ -218,12 +219,12 @@ func (b *progressBar) show(done, total int64) {
 	}
 	b.drawn = permille
 	full := b.width * permille / 1000
-	fmt.Fprintf(b.w, "\r%s%s %3d%%\r", strings.Repeat("█", full), strings.Repeat("░", b.width-full), permille/10)
+	_, _ = fmt.Fprintf(b.w, "\r%s%s %3d%%\r", strings.Repeat("█", full), strings.Repeat("░", b.width-full), permille/10)
 }
 
 func (b *progressBar) clear() {
 	if b.drawn != 0 {
-		fmt.Fprintf(b.w, "\r%s\r", strings.Repeat(" ", b.width+5))
+		_, _ = fmt.Fprintf(b.w, "\r%s\r", strings.Repeat(" ", b.width+5))
 		b.drawn = 0
 	}
 }

@@ -60,7 +60,7 @@ func TestWatcherEvents(t *testing.T) {
 		do   func(t *testing.T, root, sub string)
 		want []Event // paths below root
 	}{
-		{"a new file", func(t *testing.T, root, sub string) {
+		{"a new file", func(t *testing.T, _, sub string) {
 			write(t, filepath.Join(sub, "a.journal"), "x")
 		}, []Event{{Changed, machine + "/a.journal"}}},
 		{"many writes are one event", func(t *testing.T, root, sub string) {
@@ -69,21 +69,21 @@ func TestWatcherEvents(t *testing.T) {
 				write(t, filepath.Join(root, "b.journal~"), "x")
 			}
 		}, []Event{{Changed, machine + "/old.journal"}, {Changed, "b.journal~"}}},
-		{"truncated to the same size", func(t *testing.T, root, sub string) {
+		{"truncated to the same size", func(t *testing.T, _, sub string) {
 			must(t, os.Truncate(filepath.Join(sub, "old.journal"), 3))
 		}, []Event{{Changed, machine + "/old.journal"}}},
-		{"renamed", func(t *testing.T, root, sub string) {
+		{"renamed", func(t *testing.T, _, sub string) {
 			must(t, os.Rename(filepath.Join(sub, "old.journal"), filepath.Join(sub, "old@1.journal")))
 			write(t, filepath.Join(sub, "old.journal"), "x")
 		}, []Event{{Gone, machine + "/old.journal"}, {Changed, machine + "/old@1.journal"}, {Changed, machine + "/old.journal"}}},
-		{"deleted", func(t *testing.T, root, sub string) {
+		{"deleted", func(t *testing.T, _, sub string) {
 			must(t, os.Remove(filepath.Join(sub, "old.journal")))
 		}, []Event{{Gone, machine + "/old.journal"}}},
-		{"from a name that is none", func(t *testing.T, root, sub string) {
+		{"from a name that is none", func(t *testing.T, _, sub string) {
 			write(t, filepath.Join(sub, ".next"), "x")
 			must(t, os.Rename(filepath.Join(sub, ".next"), filepath.Join(sub, "n.journal")))
 		}, []Event{{Changed, machine + "/n.journal"}}},
-		{"readable now", func(t *testing.T, root, sub string) {
+		{"readable now", func(t *testing.T, _, sub string) {
 			must(t, os.Chmod(filepath.Join(sub, "old.journal"), 0o640))
 		}, []Event{{Changed, machine + "/old.journal"}}},
 		{"a directory of a namespace", func(t *testing.T, root, sub string) {
@@ -91,7 +91,7 @@ func TestWatcherEvents(t *testing.T) {
 			must(t, os.Mkdir(filepath.Join(root, "elsewhere"), 0o700))
 			write(t, filepath.Join(root, "elsewhere", "x.journal"), "x")
 		}, []Event{{Rescan, ""}}},
-		{"a directory deleted", func(t *testing.T, root, sub string) {
+		{"a directory deleted", func(t *testing.T, _, sub string) {
 			must(t, os.RemoveAll(sub))
 		}, []Event{{Gone, machine + "/old.journal"}, {Rescan, ""}}},
 	} {
