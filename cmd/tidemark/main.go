@@ -20,8 +20,16 @@ func main() { os.Exit(run(os.Args, os.Stderr)) }
 // verbs lists the commands, in the order of --help.
 func verbs() []*cobra.Command {
 	return []*cobra.Command{
+		newDemoCmd(),
+		newServeCmd(),
 		newQueryCmd(),
+		newSendCmd(),
+		newImportCmd(),
+		newExportCmd(),
 		newVerifyCmd(),
+		newSyncCmd(),
+		newRotateCmd(),
+		newStatusCmd(),
 		newVersionCmd(),
 	}
 }
@@ -74,7 +82,8 @@ func newRootCmd() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
 		Use:   "tidemark",
 		Short: "A log daemon that writes systemd journal files without waiting for the disk",
-		Example: `  tidemark version
+		Example: `  tidemark serve --data ./log --run ./run
+  tidemark query -D ./log -f
   tidemark help VERB`,
 		Version:       version(),
 		SilenceUsage:  true,
