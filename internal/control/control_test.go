@@ -112,20 +112,32 @@ func TestReplies(t *testing.T) {
 		{"parameters null", `{"method":"io.systemd.Journal.Rotate","parameters":null}`, ok},
 		{"more", `{"method":"io.systemd.Journal.Rotate","more":true}`, ok},
 		{"offline of newer clients", `{"method":"io.systemd.Journal.Synchronize","parameters":{"offline":true}}`, ok},
-		{"offline of the wrong type", `{"method":"io.systemd.Journal.Synchronize","parameters":{"offline":3}}`,
-			`{"error":"org.varlink.service.InvalidParameter","parameters":{"parameter":"offline"}}`},
+		{
+			"offline of the wrong type", `{"method":"io.systemd.Journal.Synchronize","parameters":{"offline":3}}`,
+			`{"error":"org.varlink.service.InvalidParameter","parameters":{"parameter":"offline"}}`,
+		},
 		{"flush", `{"method":"io.systemd.Journal.FlushToVar","parameters":{}}`, ok},
 		{"relinquish", `{"method":"io.systemd.Journal.RelinquishVar","parameters":{}}`, ok},
-		{"unknown method", `{"method":"io.systemd.Journal.Nope","parameters":{}}`,
-			`{"error":"org.varlink.service.MethodNotFound","parameters":{"method":"io.systemd.Journal.Nope"}}`},
-		{"extra parameter", `{"method":"io.systemd.Journal.Synchronize","parameters":{"x":1}}`,
-			`{"error":"org.varlink.service.InvalidParameter","parameters":{"parameter":"x"}}`},
-		{"info", `{"method":"org.varlink.service.GetInfo"}`,
-			`{"parameters":{"vendor":"v","product":"p","version":"1","url":"u","interfaces":["org.varlink.service","io.systemd.Journal","dev.tidemark.Log"]}}`},
-		{"no such interface", `{"method":"org.varlink.service.GetInterfaceDescription","parameters":{"interface":"a.b"}}`,
-			`{"error":"org.varlink.service.InterfaceNotFound","parameters":{"interface":"a.b"}}`},
-		{"interface missing", `{"method":"org.varlink.service.GetInterfaceDescription"}`,
-			`{"error":"org.varlink.service.InvalidParameter","parameters":{"parameter":"interface"}}`},
+		{
+			"unknown method", `{"method":"io.systemd.Journal.Nope","parameters":{}}`,
+			`{"error":"org.varlink.service.MethodNotFound","parameters":{"method":"io.systemd.Journal.Nope"}}`,
+		},
+		{
+			"extra parameter", `{"method":"io.systemd.Journal.Synchronize","parameters":{"x":1}}`,
+			`{"error":"org.varlink.service.InvalidParameter","parameters":{"parameter":"x"}}`,
+		},
+		{
+			"info", `{"method":"org.varlink.service.GetInfo"}`,
+			`{"parameters":{"vendor":"v","product":"p","version":"1","url":"u","interfaces":["org.varlink.service","io.systemd.Journal","dev.tidemark.Log"]}}`,
+		},
+		{
+			"no such interface", `{"method":"org.varlink.service.GetInterfaceDescription","parameters":{"interface":"a.b"}}`,
+			`{"error":"org.varlink.service.InterfaceNotFound","parameters":{"interface":"a.b"}}`,
+		},
+		{
+			"interface missing", `{"method":"org.varlink.service.GetInterfaceDescription"}`,
+			`{"error":"org.varlink.service.InvalidParameter","parameters":{"parameter":"interface"}}`,
+		},
 		{"not JSON", `hello`, "closed"},
 		{"not an object", `[]`, "closed"},
 		{"no method", `{"parameters":{}}`, "closed"},
@@ -360,7 +372,7 @@ func TestRealJournalctl(t *testing.T) {
 	}
 	d := &fakeDaemon{}
 	dir := filepath.Dir(start(t, d, Limits{}))
-	journalctl := func(option string) (string, error) {
+	journalctl := func(dir, option string) (string, error) {
 		script := `mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/journal && mount --bind "$0" /run/systemd/journal && exec journalctl "$1"`
 		out, err := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", script, dir, option).CombinedOutput()
 		return string(out), err
@@ -369,15 +381,15 @@ func TestRealJournalctl(t *testing.T) {
 		t.Skipf("needs mount namespaces: %v: %s", err, out)
 	}
 	for _, option := range []string{"--sync", "--rotate", "--flush", "--relinquish-var"} {
-		if out, err := journalctl(option); err != nil || out != "" {
+		if out, err := journalctl(dir, option); err != nil || out != "" {
 			t.Errorf("journalctl %s: %v: %s", option, err, out)
 		}
 	}
 	if s, r := d.syncs.Load(), d.rotations.Load(); s != 1 || r != 1 {
 		t.Errorf("%d syncs and %d rotations, want 1 and 1", s, r)
 	}
-	d.err = syscall.EIO
-	if out, err := journalctl("--sync"); err == nil || !strings.Contains(out, "Failed to execute varlink call") {
+	dir = filepath.Dir(start(t, &fakeDaemon{err: syscall.EIO}, Limits{}))
+	if out, err := journalctl(dir, "--sync"); err == nil || !strings.Contains(out, "Failed to execute varlink call") {
 		t.Errorf("journalctl --sync of a failing daemon: %v: %s", err, out)
 	}
 }
