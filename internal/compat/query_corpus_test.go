@@ -90,9 +90,12 @@ func awkward() []corpusEntry {
 	add("_HOSTNAME=", "SYSLOG_IDENTIFIER=", "_PID=", "MESSAGE=empty header\nb")
 	add("_HOSTNAME=h\nh", "SYSLOG_IDENTIFIER=i\ti", "_PID=1\n2", "MESSAGE=newlines\nb")
 	for _, u := range [][]string{
-		{"_SYSTEMD_UNIT=a.service"}, {"_SYSTEMD_USER_UNIT=u.service"},
+		{"_SYSTEMD_UNIT=a.service"},
+		{"_SYSTEMD_USER_UNIT=u.service"},
 		{"_SYSTEMD_UNIT=user@1000.service", "_SYSTEMD_USER_UNIT=u.service"},
-		{"_SYSTEMD_UNIT=" + long, "_SYSTEMD_USER_UNIT=u.service"}, {"_SYSTEMD_UNIT=" + long}, {"_SYSTEMD_UNIT="},
+		{"_SYSTEMD_UNIT=" + long, "_SYSTEMD_USER_UNIT=u.service"},
+		{"_SYSTEMD_UNIT=" + long},
+		{"_SYSTEMD_UNIT="},
 	} {
 		add(append(u, host, "SYSLOG_IDENTIFIER=id", "_PID=9", "MESSAGE=unit\nsecond")...)
 	}

@@ -47,7 +47,7 @@ func (b Boot) missing(why string) error {
 	if !b.ID.IsZero() {
 		which = b.ID.String()
 	}
-	return fmt.Errorf("Data from the specified boot (%s) is not available: %s", which, why) //nolint:revive,staticcheck // journalctl's words
+	return wordsf("Data from the specified boot (%s) is not available: %s", which, why)
 }
 
 // last returns the boot of the last entry.

@@ -18,7 +18,7 @@ import (
 func (g *group) addDevice(node string, info fs.FileInfo, o *Options) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !strings.HasPrefix(node, "/dev/") {
-		return fmt.Errorf("Devpath does not start with /dev/") //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Devpath does not start with /dev/")
 	}
 	kind := "block"
 	if info.Mode()&os.ModeCharDevice != 0 {
@@ -26,7 +26,7 @@ func (g *group) addDevice(node string, info fs.FileInfo, o *Options) error {
 	}
 	sys, err := filepath.EvalSymlinks(fmt.Sprintf("/sys/dev/%s/%d:%d", kind, unix.Major(st.Rdev), unix.Minor(st.Rdev)))
 	if err != nil {
-		return fmt.Errorf("Failed to get device from devnum %d:%d: %w", unix.Major(st.Rdev), unix.Minor(st.Rdev), Reason(err)) //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Failed to get device from devnum %d:%d: %w", unix.Major(st.Rdev), unix.Minor(st.Rdev), Reason(err))
 	}
 	for ; strings.HasPrefix(sys, "/sys/devices/"); sys = filepath.Dir(sys) {
 		subsystem, err := os.Readlink(filepath.Join(sys, "subsystem"))
@@ -56,7 +56,7 @@ func (g *group) addDevice(node string, info fs.FileInfo, o *Options) error {
 func CurrentBoot() (entry.ID, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return entry.ID{}, fmt.Errorf("Failed to get boot ID: %w", Reason(err)) //nolint:revive,staticcheck // journalctl's words
+		return entry.ID{}, wordsf("Failed to get boot ID: %w", Reason(err))
 	}
 	return entry.ParseID(strings.TrimSpace(string(text)))
 }

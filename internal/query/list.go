@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,11 +30,11 @@ func FieldNames(w *bufio.Writer, j *journal.Journal) error {
 // them when that is not negative.
 func FieldValues(w *bufio.Writer, j *journal.Journal, name string, lines int) error {
 	if !isMatchName(name) {
-		return errors.New("Failed to query unique data objects: Invalid argument") //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Failed to query unique data objects: Invalid argument")
 	}
 	for value, err := range j.UniqueValues(name) {
 		if err != nil {
-			return fmt.Errorf("Failed to query unique data objects: %w", err) //nolint:revive,staticcheck // journalctl's words
+			return wordsf("Failed to query unique data objects: %w", err)
 		}
 		if lines == 0 {
 			return nil
@@ -69,7 +68,7 @@ type BootList struct {
 func Boots(j *journal.Journal, reverse bool) (*BootList, error) {
 	boots, err := j.Boots()
 	if err != nil {
-		return nil, fmt.Errorf("Failed to determine boots: %w", err) //nolint:revive,staticcheck // journalctl's words
+		return nil, wordsf("Failed to determine boots: %w", err)
 	}
 	return &BootList{boots: boots, reverse: reverse}, nil
 }

@@ -3,7 +3,6 @@ package query
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,7 +27,7 @@ func (o *Options) match(j *journal.Journal) (journal.Match, error) {
 	if len(o.Units)+len(o.UserUnits) > 0 {
 		units, err := o.unitMatches(j)
 		if err != nil {
-			return journal.Match{}, fmt.Errorf("Failed to add filter for units: %w", err) //nolint:revive,staticcheck // journalctl's words
+			return journal.Match{}, wordsf("Failed to add filter for units: %w", err)
 		}
 		all = append(all, journal.Or(units...))
 	}
@@ -64,7 +63,7 @@ func anyOf(prefix string, values []string) journal.Match {
 }
 
 // errNoData is what journalctl says when no unit fits a glob.
-var errNoData = errors.New("No data available") //nolint:revive,staticcheck // errno's words
+var errNoData = errors.New("No data available") //nolint:staticcheck // as the C library says it
 
 // unitMatches returns one match for each unit that is meant.
 func (o *Options) unitMatches(j *journal.Journal) ([]journal.Match, error) {
@@ -197,7 +196,7 @@ func (g *group) addArgument(arg string, o *Options) error {
 	name, value, found := strings.Cut(arg, "=")
 	positive, negated := strings.CutSuffix(name, "!")
 	if !found || !isMatchName(positive) {
-		return fmt.Errorf("Failed to add match '%s': Invalid argument", arg) //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Failed to add match '%s': Invalid argument", arg)
 	}
 	if negated {
 		g.not = append(g.not, term(positive+"="+value))
@@ -220,11 +219,11 @@ const commLen = 15
 func (g *group) addPath(arg string, o *Options) error {
 	p, err := filepath.EvalSymlinks(arg)
 	if err != nil {
-		return fmt.Errorf("Couldn't canonicalize path: %w", Reason(err)) //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Couldn't canonicalize path: %w", Reason(err))
 	}
 	info, err := os.Lstat(p)
 	if err != nil {
-		return fmt.Errorf("Couldn't stat file: %w", Reason(err)) //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Couldn't stat file: %w", Reason(err))
 	}
 	switch mode := info.Mode(); {
 	case mode.IsRegular() && mode.Perm()&0o111 != 0:
@@ -243,7 +242,7 @@ func (g *group) addPath(arg string, o *Options) error {
 	case mode&os.ModeDevice != 0:
 		return g.addDevice(p, info, o)
 	default:
-		return fmt.Errorf("File is neither a device node, nor regular file, nor executable: %s", arg) //nolint:revive,staticcheck // journalctl's words
+		return wordsf("File is neither a device node, nor regular file, nor executable: %s", arg)
 	}
 }
 

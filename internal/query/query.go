@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"regexp"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
@@ -62,7 +61,7 @@ type Options struct {
 	// Matches are FIELD=value, FIELD!=value, + and paths, as typed.
 	Matches []string
 	// Pattern is looked for in MESSAGE (-g); nil: not.
-	Pattern *regexp.Regexp
+	Pattern *Pattern
 
 	// Merge shows no line between boots (-m), Quiet neither that nor
 	// "-- No entries --" (-q).
@@ -86,13 +85,13 @@ func (o *Options) Complete() error {
 	}
 	switch {
 	case o.SinceSet && o.UntilSet && o.Since > o.Until:
-		return errors.New("--since= must be before --until=.") //nolint:revive,staticcheck // journalctl's words
+		return wordsf("--since= must be before --until=.")
 	case starts > 1:
-		return errors.New("Please specify only one of --since=, --cursor=, and --after-cursor=.") //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Please specify only one of --since=, --cursor=, and --after-cursor=.")
 	case o.Follow && o.Reverse:
-		return errors.New("Please specify either --reverse= or --follow=, not both.") //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Please specify either --reverse= or --follow=, not both.")
 	case o.Boot.Set && o.Merge && !o.Follow:
-		return errors.New("Using --boot or --list-boots with --merge is not supported.") //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Using --boot or --list-boots with --merge is not supported.")
 	}
 	if o.Follow && !o.Merge && !o.Boot.Set {
 		o.Boot = Boot{Set: true}
@@ -103,6 +102,9 @@ func (o *Options) Complete() error {
 	}
 	return nil
 }
+
+// wordsf makes an error in journalctl's words, which begin like sentences.
+func wordsf(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 // Query is one run over a journal. It is not safe for concurrent use.
 type Query struct {
@@ -216,7 +218,7 @@ func (q *Query) step(back bool) (e *entry.Entry, err error) {
 	}
 	if err != nil {
 		if !errors.Is(err, io.EOF) {
-			err = fmt.Errorf("Failed to iterate through journal: %w", err) //nolint:revive,staticcheck // journalctl's words
+			err = wordsf("Failed to iterate through journal: %w", err)
 		}
 		return nil, err
 	}

@@ -74,7 +74,6 @@ type shower struct {
 	waited   bool     // at least once: -n no longer counts
 	anyBoot  bool     // boot is set
 	boot     entry.ID // of the entry before
-	scratch  []byte
 	examined int
 }
 
@@ -183,7 +182,7 @@ func (s *shower) finish() error {
 func writeCursor(path string, c entry.Cursor) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("Failed to write new cursor to %s: %w", path, Reason(err)) //nolint:revive,staticcheck // journalctl's words
+			err = wordsf("Failed to write new cursor to %s: %w", path, Reason(err))
 		}
 	}()
 	f, err := os.CreateTemp(filepath.Dir(path), ".#"+filepath.Base(path))

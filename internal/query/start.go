@@ -2,7 +2,6 @@ package query
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -48,7 +47,7 @@ func (o *Options) startCursor() (cursor string, after bool, err error) {
 	}
 	text, err := os.ReadFile(o.CursorFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", false, fmt.Errorf("Failed to read cursor file %s: %w", o.CursorFile, Reason(err)) //nolint:revive,staticcheck // journalctl's words
+		return "", false, wordsf("Failed to read cursor file %s: %w", o.CursorFile, Reason(err))
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	if line != "" {
@@ -62,7 +61,7 @@ func (o *Options) startCursor() (cursor string, after bool, err error) {
 func (q *Query) startAtCursor(text string, after bool) error {
 	c, err := entry.ParseCursor(text)
 	if err != nil {
-		return errors.New("Failed to seek to cursor: Invalid argument") //nolint:revive,staticcheck // journalctl's words
+		return wordsf("Failed to seek to cursor: Invalid argument")
 	}
 	q.j.SeekCursor(c)
 	if !after {

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -40,12 +39,14 @@ func ParseTime(s string, now time.Time) (uint64, error) {
 	if t, ok := parseTime(s, now); ok {
 		return t, nil
 	}
-	return 0, fmt.Errorf("Failed to parse timestamp: %s", s) //nolint:revive,staticcheck // journalctl's words
+	return 0, wordsf("Failed to parse timestamp: %s", s)
 }
 
 func parseTime(s string, now time.Time) (uint64, bool) {
 	usec := uint64(max(now.UnixMicro(), 0)) //nolint:gosec // not negative
 	switch {
+	case s == "":
+		return 0, false
 	case s == "now":
 		return usec, true
 	case strings.HasPrefix(s, "+"):

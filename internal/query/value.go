@@ -1,10 +1,6 @@
 package query
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
-	"regexp/syntax"
 	"strconv"
 	"strings"
 
@@ -27,7 +23,7 @@ func ParseLines(s string) (int, error) {
 	if n, ok := atoi(s); ok && n >= 0 {
 		return n, nil
 	}
-	return 0, fmt.Errorf("Failed to parse lines '%s'", s) //nolint:revive,staticcheck // journalctl's words
+	return 0, wordsf("Failed to parse lines '%s'", s)
 }
 
 // atoi reads a number as the C library does with any base.
@@ -50,7 +46,7 @@ type Boot struct {
 func ParseBoot(s string) (Boot, error) {
 	b, ok := parseBoot(s)
 	if !ok {
-		return Boot{}, fmt.Errorf("Failed to parse boot descriptor '%s'", s) //nolint:revive,staticcheck // journalctl's words
+		return Boot{}, wordsf("Failed to parse boot descriptor '%s'", s)
 	}
 	return b, nil
 }
@@ -100,14 +96,14 @@ func ParsePriorities(s string) (Priorities, error) {
 	if !isRange {
 		n, ok := parseLevel(s)
 		if !ok {
-			return 0, fmt.Errorf("Unknown log level %s", s) //nolint:revive,staticcheck // journalctl's words
+			return 0, wordsf("Unknown log level %s", s)
 		}
 		return levels(0, n), nil
 	}
 	from, ok1 := parseLevel(a)
 	to, ok2 := parseLevel(b)
 	if !ok1 || !ok2 {
-		return 0, fmt.Errorf("Failed to parse log level range %s", s) //nolint:revive,staticcheck // journalctl's words
+		return 0, wordsf("Failed to parse log level range %s", s)
 	}
 	return levels(min(from, to), max(from, to)), nil
 }
@@ -146,7 +142,7 @@ func ParseFacilities(s string) ([]int, error) {
 		}
 		n, ok := parseFacility(word)
 		if !ok {
-			return nil, fmt.Errorf("Bad --facility= argument \"%s\".", word) //nolint:revive,staticcheck // journalctl's words
+			return nil, wordsf("Bad --facility= argument \"%s\".", word)
 		}
 		list = append(list, n)
 	}
@@ -163,17 +159,6 @@ func parseFacility(s string) (int, bool) {
 	return n, ok && n >= 0 && n < 128
 }
 
-// Case says how -g compares letters.
-type Case uint8
-
-// The values of Case.
-const (
-	// CaseAuto ignores case when the pattern has no upper-case letter.
-	CaseAuto Case = iota
-	CaseSensitive
-	CaseInsensitive
-)
-
 // ParseBool reads a boolean as systemd does.
 func ParseBool(s string) (value, ok bool) {
 	switch strings.ToLower(s) {
@@ -183,22 +168,4 @@ func ParseBool(s string) (value, ok bool) {
 		return false, true
 	}
 	return false, false
-}
-
-// CompilePattern compiles the pattern of -g, a regular expression of package
-// regexp.
-func CompilePattern(pattern string, c Case) (*regexp.Regexp, error) {
-	expr := pattern
-	if c == CaseInsensitive || c == CaseAuto && strings.ToLower(pattern) == pattern {
-		expr = "(?i)" + expr
-	}
-	re, err := regexp.Compile(expr)
-	var bad *syntax.Error
-	switch {
-	case errors.As(err, &bad):
-		return nil, fmt.Errorf("Bad pattern \"%s\": %s", pattern, bad.Code) //nolint:revive,staticcheck // journalctl's words
-	case err != nil:
-		return nil, err
-	}
-	return re, nil
 }

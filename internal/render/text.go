@@ -13,32 +13,32 @@ import (
 // are left out, and so are carriage returns before a newline or the end.
 // Sequences that are broken off stay.
 func appendPlain(b, m []byte) []byte {
-	for i := 0; i < len(m); i++ {
+	from := 0 // what is not copied yet
+	for i := 0; i < len(m); {
+		n := 1 // bytes that m[i] is dealt with
 		switch m[i] {
 		case '\t':
-			b = append(b, "        "...)
+			b = append(append(b, m[from:i]...), "        "...)
+			from = i + 1
 		case '\r':
-			n := 1
 			for i+n < len(m) && m[i+n] == '\r' {
 				n++
 			}
-			if i+n < len(m) && m[i+n] != '\n' {
-				b = append(b, m[i:i+n]...)
+			if i+n == len(m) || m[i+n] == '\n' {
+				b = append(b, m[from:i]...)
+				from = i + n
 			}
-			i += n - 1
 		case '\x1b':
-			n := sequence(m[i:])
-			if n == 0 {
-				// Broken off: the bytes that introduce it are copied as they are.
-				n = min(2, len(m)-i)
-				b = append(b, m[i:i+n]...)
+			if k := sequence(m[i:]); k > 0 {
+				b = append(b, m[from:i]...)
+				n, from = k, i+k
+			} else {
+				n = 2 // broken off: the two bytes that introduce it are no others
 			}
-			i += n - 1
-		default:
-			b = append(b, m[i])
 		}
+		i += n
 	}
-	return b
+	return append(b, m[min(from, len(m)):]...)
 }
 
 // sequence returns the length of the escape sequence that m begins with; 0 when

@@ -1,0 +1,167 @@
+package query
+
+import (
+	"bytes"
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+)
+
+// Case says how -g compares letters.
+type Case uint8
+
+// The values of Case.
+const (
+	// CaseAuto ignores case when the pattern has no upper-case letter.
+	CaseAuto Case = iota
+	CaseSensitive
+	CaseInsensitive
+)
+
+// Pattern is what -g looks for: a regular expression of package regexp. Most
+// messages are ruled out by a text that every match must have, which is found
+// much faster than the expression. A Pattern is immutable.
+type Pattern struct {
+	re    *regexp.Regexp
+	need  []byte // in lower case when fold is set; empty: nothing is known
+	fold  bool
+	exact bool // need is all there is to match
+}
+
+// CompilePattern compiles the pattern of -g.
+func CompilePattern(pattern string, c Case) (*Pattern, error) {
+	expr := pattern
+	if c == CaseInsensitive || c == CaseAuto && strings.ToLower(pattern) == pattern {
+		expr = "(?i)" + expr
+	}
+	re, err := regexp.Compile(expr)
+	var bad *syntax.Error
+	switch {
+	case errors.As(err, &bad):
+		return nil, wordsf("Bad pattern \"%s\": %s", pattern, bad.Code)
+	case err != nil:
+		return nil, err
+	}
+	p := &Pattern{re: re}
+	if tree, err := syntax.Parse(expr, syntax.Perl); err == nil {
+		p.need, p.fold, p.exact = required(tree.Simplify())
+	}
+	return p, nil
+}
+
+// Match reports whether the pattern is found in b.
+func (p *Pattern) Match(b []byte) bool {
+	if len(p.need) > 0 {
+		if p.index(b) < 0 {
+			return false
+		}
+		if p.exact {
+			return true
+		}
+	}
+	return p.re.Match(b)
+}
+
+// Find returns where the first match in b begins and ends.
+func (p *Pattern) Find(b []byte) (from, to int, ok bool) {
+	loc := p.re.FindIndex(b)
+	if loc == nil {
+		return 0, 0, false
+	}
+	return loc[0], loc[1], true
+}
+
+func (p *Pattern) index(b []byte) int {
+	if p.fold {
+		return indexFold(b, p.need)
+	}
+	return bytes.Index(b, p.need)
+}
+
+// required returns the longest text that every match of tree holds, and whether
+// it is the whole of tree.
+func required(tree *syntax.Regexp) (need []byte, fold, exact bool) {
+	switch tree.Op {
+	case syntax.OpLiteral:
+		return literal(tree)
+	case syntax.OpCapture, syntax.OpPlus:
+		need, fold, exact = required(tree.Sub[0])
+		return need, fold, exact && tree.Op == syntax.OpCapture
+	case syntax.OpConcat:
+		for _, sub := range tree.Sub {
+			if n, f, _ := required(sub); len(n) > len(need) {
+				need, fold = n, f
+			}
+		}
+	}
+	return need, fold, false
+}
+
+// literal returns the text of a literal. When case is ignored, K and S and
+// letters outside ASCII have relatives of another length: the longest text
+// between such is what is required then.
+func literal(tree *syntax.Regexp) (need []byte, fold, exact bool) {
+	if tree.Flags&syntax.FoldCase == 0 {
+		return []byte(string(tree.Rune)), false, true
+	}
+	var part []byte
+	for _, r := range tree.Rune {
+		if r >= utf8.RuneSelf || r|0x20 == 'k' || r|0x20 == 's' {
+			part = nil
+			continue
+		}
+		if 'A' <= r && r <= 'Z' {
+			r |= 0x20
+		}
+		if part = append(part, byte(r)); len(part) > len(need) {
+			need = part
+		}
+	}
+	return need, true, len(need) == len(tree.Rune)
+}
+
+// indexFold finds lower, in lower case, in b, ignoring the case of ASCII
+// letters.
+func indexFold(b, lower []byte) int {
+	first := lower[0]
+	upper := first
+	if 'a' <= first && first <= 'z' {
+		upper = first &^ 0x20
+	}
+	// next holds where the two forms of the first byte come next; len(b): not.
+	next := [2]int{-1, -1}
+	if upper == first {
+		next[1] = len(b)
+	}
+	for i := 0; i+len(lower) <= len(b); i++ {
+		for k, c := range [2]byte{first, upper} {
+			if next[k] < i {
+				next[k] = len(b)
+				if n := bytes.IndexByte(b[i:], c); n >= 0 {
+					next[k] = i + n
+				}
+			}
+		}
+		if i = min(next[0], next[1]); i+len(lower) > len(b) {
+			return -1
+		}
+		if equalFold(b[i:i+len(lower)], lower) {
+			return i
+		}
+	}
+	return -1
+}
+
+func equalFold(b, lower []byte) bool {
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}
