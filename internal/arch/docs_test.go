@@ -14,34 +14,46 @@ import (
 )
 
 // verbs finds the verbs of cmd/tidemark: the first word of every Use of a cobra
-// command but the root's.
+// command but the root's, and of the first argument to a func new…Cmd.
 func verbs(all []*source) (names []string) {
 	for _, s := range all {
 		if s.test || s.dir != "cmd/tidemark" {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
-			kv, ok := n.(*ast.KeyValueExpr)
-			if !ok {
-				return true
-			}
-			key, ok := kv.Key.(*ast.Ident)
-			lit, isText := kv.Value.(*ast.BasicLit)
-			if !ok || !isText || key.Name != "Use" {
-				return true
-			}
-			use, err := strconv.Unquote(lit.Value)
-			if err != nil || use == "" {
-				return true
-			}
-			if verb := strings.Fields(use)[0]; verb != "tidemark" && !slices.Contains(names, verb) {
-				names = append(names, verb)
+			use := strings.Fields(verbIn(n))
+			if len(use) > 0 && use[0] != "tidemark" && !slices.Contains(names, use[0]) {
+				names = append(names, use[0])
 			}
 			return true
 		})
 	}
 	slices.Sort(names)
 	return names
+}
+
+// verbIn returns the text of a command's use that a node holds, or nothing.
+func verbIn(n ast.Node) string {
+	var value ast.Expr
+	switch n := n.(type) {
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Use" {
+			value = n.Value
+		}
+	case *ast.CallExpr:
+		if f, ok := n.Fun.(*ast.Ident); ok && len(n.Args) > 0 && regexp.MustCompile(`^new\w*Cmd$`).MatchString(f.Name) {
+			value = n.Args[0]
+		}
+	}
+	lit, ok := value.(*ast.BasicLit)
+	if !ok {
+		return ""
+	}
+	use, err := strconv.Unquote(lit.Value)
+	if err != nil {
+		return ""
+	}
+	return use
 }
 
 // checkVerbs wants every verb in the README, as `tidemark VERB` or `VERB`.

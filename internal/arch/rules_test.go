@@ -111,14 +111,15 @@ func TestStaleLeaveIsNoticed(t *testing.T) {
 }
 
 func TestDocumentRulesNotice(t *testing.T) {
-	s, err := parseSource("cmd/tidemark/x.go", "package main\nvar a = C{Use: \"serve [flags]\"}\nvar r = C{Use: \"tidemark\"}")
+	s, err := parseSource("cmd/tidemark/x.go", "package main\nvar a = C{Use: \"serve [flags]\"}\nvar r = C{Use: \"tidemark\"}\nvar b = newShortCmd(\"rotate\", 1)\nvar c = other(\"no\")")
 	if err != nil {
 		t.Fatal(err)
 	}
 	names := verbs([]*source{s})
-	if fmt.Sprint(names) != "[serve]" {
-		t.Errorf("verbs = %v, want [serve]", names)
+	if fmt.Sprint(names) != "[rotate serve]" {
+		t.Errorf("verbs = %v, want [rotate serve]", names)
 	}
+	names = names[1:]
 	expect(t, checkVerbs(names, "run `tidemark serve`"), "")
 	expect(t, checkVerbs(names, "| `serve` | the daemon |"), "")
 	expect(t, checkVerbs(names, "we serve everybody"), "tidemark serve")
