@@ -109,6 +109,7 @@ func (d *NativeDecoder) entry(p []byte, limits Limits) (rest []byte) {
 		} else {
 			value, after, verdict := nativeValue(p[nl+1:], limits.Field)
 			switch verdict {
+			case valueGood:
 			case valueTooLarge:
 				return d.dropLarge(start)
 			case valueMalformed:

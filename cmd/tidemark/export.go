@@ -38,7 +38,7 @@ func newExportCmd() *cobra.Command {
 		},
 	}
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		fmt.Fprint(cmd.OutOrStdout(), exportHelp)
+		_, _ = fmt.Fprint(cmd.OutOrStdout(), exportHelp)
 	})
 	return cmd
 }

@@ -96,12 +96,12 @@ func (r *importRun) run(ctx context.Context, names []string) error {
 	err := r.files(ctx, names)
 	r.clearProgress()
 	if r.invalid > 0 {
-		fmt.Fprintf(r.notes, "tidemark import: %d entries left out: %v\n", r.invalid, r.why)
+		_, _ = fmt.Fprintf(r.notes, "tidemark import: %d entries left out: %v\n", r.invalid, r.why)
 	}
 	if closeErr := r.w.Close(); closeErr != nil {
 		return errors.Join(err, closeErr)
 	}
-	fmt.Fprintf(r.out, "%s: %d entries\n", r.path, r.written)
+	_, _ = fmt.Fprintf(r.out, "%s: %d entries\n", r.path, r.written)
 	return err
 }
 
@@ -249,7 +249,7 @@ func (r *importRun) rotate(ctx context.Context, reason string) error {
 		return err
 	}
 	r.clearProgress()
-	fmt.Fprintf(r.out, "%s: %d entries, continued: %s\n", archive, r.written, reason)
+	_, _ = fmt.Fprintf(r.out, "%s: %d entries, continued: %s\n", archive, r.written, reason)
 	o := r.options()
 	o.SeqnumID, o.Seqnum = id, tail
 	w, err := journal.Create(r.path, o)
@@ -275,7 +275,7 @@ func (r *importRun) report(c entry.ExportCounts) {
 		{c.Untimed, "entries without __REALTIME_TIMESTAMP"},
 	} {
 		if x.n > 0 {
-			fmt.Fprintf(r.notes, "tidemark import: %d %s left out\n", x.n, x.what)
+			_, _ = fmt.Fprintf(r.notes, "tidemark import: %d %s left out\n", x.n, x.what)
 		}
 	}
 }
@@ -291,13 +291,13 @@ func (r *importRun) showProgress() {
 	}
 	r.shown = now
 	rate := float64(r.total) / now.Sub(r.began).Seconds()
-	fmt.Fprintf(r.progress, "\r\x1b[K%d entries, %.0f/s", r.total, rate)
+	_, _ = fmt.Fprintf(r.progress, "\r\x1b[K%d entries, %.0f/s", r.total, rate)
 }
 
 // clearProgress takes the line away again.
 func (r *importRun) clearProgress() {
 	if r.progress != nil {
-		fmt.Fprint(r.progress, "\r\x1b[K")
+		_, _ = fmt.Fprint(r.progress, "\r\x1b[K")
 	}
 }
 

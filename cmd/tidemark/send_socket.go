@@ -94,7 +94,7 @@ func (s *sender) put() error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing is written any more
+	defer unix.Close(fd)
 	// net refuses control messages on a connected datagram socket.
 	raw, err := s.conn.SyscallConn()
 	if err != nil {

@@ -80,7 +80,7 @@ func passedFile(t *testing.T, n int, oob []byte) []byte {
 		return nil
 	}
 	f := os.NewFile(uintptr(fds[0]), "passed")
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0)
 	if err != nil || seals != unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE {
 		t.Errorf("seals %#x, %v", seals, err)
@@ -105,7 +105,7 @@ func send(t *testing.T, stdin string, args ...string) ([]string, error) {
 	if dialErr != nil {
 		t.Fatal(dialErr)
 	}
-	defer end.Close() //nolint:errcheck // nothing is written any more
+	defer end.Close()
 	if _, err := end.Write([]byte("end")); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestSendReconnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.Close() //nolint:errcheck // read only
+	defer second.Close()
 	if err := s.send([]byte("MESSAGE=again"), s.level); err != nil {
 		t.Fatal(err)
 	}
