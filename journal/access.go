@@ -9,11 +9,11 @@ import (
 // kept and reused. Windows of all files of a Journal come from one pool, so
 // that many files cost no more memory than one.
 const (
-	windowBits  = 15
+	windowBits  = 13
 	windowSize  = 1 << windowBits // bytes
-	windowSlots = 64              // per file, direct mapped
+	windowSlots = 256             // per file, direct mapped
 	// poolWindows bounds a Journal's windows to 16 MiB.
-	poolWindows = 512
+	poolWindows = 2048
 )
 
 // window is one block of a file.
@@ -55,7 +55,6 @@ type access struct {
 	size  func() int64
 	end   uint64 // bytes of the file, as known; never more than it had
 	m     []byte // the mapping; nil: windows
-	unmap func([]byte) error
 	pool  *windowPool
 	slots [windowSlots]*window
 	spill []byte // for what lies across windows

@@ -65,7 +65,7 @@ func (j *Journal) Remove(path string) bool {
 	if c == j.current {
 		// The entry delivered last was its; go on from it if it comes back.
 		j.current = nil
-		if err := j.guarded(func(j *Journal, dir direction) error { return c.advance(dir) }, j.dir); err != nil {
+		if err := j.guarded(func(_ *Journal, dir direction) error { return c.advance(dir) }, j.dir); err != nil {
 			j.kill(c, err)
 		}
 	}

@@ -27,9 +27,9 @@ func appendTo(t testing.TB, w *Writer, fields ...string) {
 	}
 }
 
-func written(t testing.TB, w *Writer, level func() error) {
+func readerMust(t testing.TB, err error) {
 	t.Helper()
-	if err := level(); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -88,7 +88,7 @@ func TestFollowSeesWhatIsAppended(t *testing.T) {
 				if i%3 == 0 {
 					continue
 				}
-				written(t, w, func() error { return w.Settle(t.Context()) })
+				readerMust(t, w.Settle(t.Context()))
 				if err := j.Refresh(); err != nil {
 					t.Fatal(err)
 				}
@@ -101,7 +101,7 @@ func TestFollowSeesWhatIsAppended(t *testing.T) {
 			j.SeekTail()
 			wantMessages(t, "behind the tail", messages(t, j))
 			appendTo(t, w, "MESSAGE=last")
-			written(t, w, func() error { return w.Archive(t.Context()) }) // truncates
+			readerMust(t, w.Archive(t.Context())) // truncates
 			if err := j.Refresh(); err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +123,7 @@ func TestFollowMatches(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.journal")
 	w := create(t, path, Options{MaxSize: 1 << 20, Clock: newClock().now, Index: time.Hour})
 	appendTo(t, w, "MESSAGE=0", "UNIT=old")
-	written(t, w, func() error { return w.Settle(t.Context()) })
+	readerMust(t, w.Settle(t.Context()))
 
 	scan := openSample(t, ReadOptions{Scan: true}, path)
 	index := openSample(t, ReadOptions{}, path)
@@ -137,7 +137,7 @@ func TestFollowMatches(t *testing.T) {
 	appendTo(t, w, "MESSAGE=4", "UNIT=old", "PRIORITY=6")
 	appendTo(t, w, "MESSAGE=5", "UNIT=other")
 	pos := Pos(6)
-	written(t, w, func() error { return w.Wait(t.Context(), pos, settle.Appended) })
+	readerMust(t, w.Wait(t.Context(), pos, settle.Appended))
 	refresh := func() {
 		for _, j := range []*Journal{scan, index} {
 			if err := j.Refresh(); err != nil {
@@ -148,13 +148,13 @@ func TestFollowMatches(t *testing.T) {
 	refresh()
 	got := messages(t, scan)
 	early := messages(t, index)
-	written(t, w, func() error { return w.SettleIndex(t.Context()) })
+	readerMust(t, w.SettleIndex(t.Context()))
 	refresh()
 	wantMessages(t, "scan, before and behind the index", append(got, messages(t, scan)...), "2", "4")
 	wantMessages(t, "index, before and behind", append(early, messages(t, index)...), "2", "4")
 	wantMessages(t, "scan, pending", got, "2", "4")
 	appendTo(t, w, "MESSAGE=6", "UNIT=new")
-	written(t, w, func() error { return w.Settle(t.Context()) })
+	readerMust(t, w.Settle(t.Context()))
 	refresh()
 	wantMessages(t, "scan, more", messages(t, scan), "6")
 	wantMessages(t, "index, more", messages(t, index), "6")
@@ -177,7 +177,7 @@ func TestFollowRotationAndNewFiles(t *testing.T) {
 	o := Options{MaxSize: 1 << 20, Clock: c.now}
 	w := create(t, path, o)
 	appendTo(t, w, "MESSAGE=a0")
-	written(t, w, func() error { return w.Settle(t.Context()) })
+	readerMust(t, w.Settle(t.Context()))
 	j, err := OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -201,12 +201,12 @@ func TestFollowRotationAndNewFiles(t *testing.T) {
 	appendTo(t, w, "MESSAGE=a1")
 	appendTo(t, w, "MESSAGE=a2")
 	id, seqnum := w.Seqnum()
-	written(t, w, func() error { return w.Rename(archived) })
-	written(t, w, func() error { return w.Archive(t.Context()) })
+	readerMust(t, w.Rename(archived))
+	readerMust(t, w.Archive(t.Context()))
 	o.SeqnumID, o.Seqnum = id, seqnum
 	w2 := create(t, path, o)
 	appendTo(t, w2, "MESSAGE=b0")
-	written(t, w2, func() error { return w2.Settle(t.Context()) })
+	readerMust(t, w2.Settle(t.Context()))
 	if !j.Remove(path) {
 		t.Error("Remove knows no such file")
 	}
@@ -220,10 +220,10 @@ func TestFollowRotationAndNewFiles(t *testing.T) {
 	u := create(t, user, late)
 	appendTo(t, u, "MESSAGE=u0")
 	appendTo(t, w2, "MESSAGE=b1")
-	written(t, w2, func() error { return w2.Settle(t.Context()) })
+	readerMust(t, w2.Settle(t.Context()))
 	refresh()
 	wantMessages(t, "before the new file", messages(t, j), "b1")
-	written(t, u, func() error { return u.Settle(t.Context()) })
+	readerMust(t, u.Settle(t.Context()))
 	add(user)
 	refresh()
 	wantMessages(t, "the new file", messages(t, j), "u0")
@@ -231,11 +231,11 @@ func TestFollowRotationAndNewFiles(t *testing.T) {
 	// An entry that is written later than a newer one of another file.
 	appendTo(t, u, "MESSAGE=u1")
 	appendTo(t, w2, "MESSAGE=b2")
-	written(t, w2, func() error { return w2.Settle(t.Context()) })
+	readerMust(t, w2.Settle(t.Context()))
 	refresh()
 	// The writer of u may or may not have written u1 by itself by now.
 	got := messages(t, j)
-	written(t, u, func() error { return u.Settle(t.Context()) })
+	readerMust(t, u.Settle(t.Context()))
 	refresh()
 	got = append(got, messages(t, j)...)
 	slices.Sort(got)

@@ -85,11 +85,17 @@ func TestMatchesEqualEvaluation(t *testing.T) {
 			}
 			all.SetMatch(m)
 			all.SeekHead()
-			for e := range all.All() {
+			for e, err := range all.All() {
+				if err != nil {
+					t.Fatal(err)
+				}
 				got = append(got, e.Cursor().String())
 			}
 			all.SeekTail()
-			for e := range all.Backward() {
+			for e, err := range all.Backward() {
+				if err != nil {
+					t.Fatal(err)
+				}
 				back = append([]string{e.Cursor().String()}, back...)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -153,3 +153,12 @@ func TestNextAllocatesNothing(t *testing.T) {
 		})
 	}
 }
+
+func fileBytes(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
