@@ -2,6 +2,7 @@ package entry
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"strconv"
 )
@@ -78,13 +79,17 @@ func jsonFields(dst []jsonField, e *Entry, o JSONOptions) (fields []jsonField, d
 	return dst, dunder
 }
 
-// nameKey is a cheap hash of a name.
+// nameKey is a cheap hash of a name, and other for most different names.
 func nameKey(name []byte) uint64 {
-	k := uint64(len(name))
-	for _, c := range name {
-		k = k*0x9e3779b97f4a7c15 + uint64(c)
+	n := len(name)
+	if n < 8 {
+		var k uint64
+		for _, c := range name {
+			k = k<<8 | uint64(c)
+		}
+		return k
 	}
-	return k
+	return binary.LittleEndian.Uint64(name)*3 ^ binary.LittleEndian.Uint64(name[n-8:]) ^ uint64(n)<<56
 }
 
 // headFields returns the keys of the head as fields.
@@ -176,6 +181,10 @@ func AppendJSONValue(b []byte, f Field, nameLen int, o JSONOptions, depth int) [
 	switch {
 	case !o.All && len(f) >= JSONThreshold:
 		return append(b, "null"...)
+	case isPlain(value):
+		b = append(b, '"')
+		b = append(b, value...)
+		return append(b, '"')
 	case Printable(value, true):
 		b = append(b, '"')
 		b = appendEscaped(b, value)
@@ -183,6 +192,32 @@ func AppendJSONValue(b []byte, f Field, nameLen int, o JSONOptions, depth int) [
 	default:
 		return appendByteArray(b, value, o.Pretty, depth)
 	}
+}
+
+// isPlain reports whether b is printable ASCII without what JSON wants escaped.
+func isPlain(b []byte) bool {
+	n := len(b)
+	if n < 8 {
+		for _, c := range b {
+			if c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+				return false
+			}
+		}
+		return true
+	}
+	for i := 0; i < n-8; i += 8 {
+		if !plainWord(binary.LittleEndian.Uint64(b[i:])) {
+			return false
+		}
+	}
+	return plainWord(binary.LittleEndian.Uint64(b[n-8:]))
+}
+
+// plainWord is isPlain for eight bytes.
+func plainWord(x uint64) bool {
+	del, quote, back := x^0x7f*ones, x^'"'*ones, x^'\\'*ones
+	found := x | (x-0x20*ones)&^x | (del-ones)&^del | (quote-ones)&^quote | (back-ones)&^back
+	return found&high == 0
 }
 
 // appendEscaped appends printable text with what JSON wants escaped.

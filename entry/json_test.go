@@ -33,6 +33,8 @@ func TestAppendJSON(t *testing.T) {
 		{"no fields", jsonEntry(), entry.JSONOptions{}, `}`},
 		{"strings", jsonEntry("_UID=0", "E=", "_BOOT_ID=x", "A=b=c"), entry.JSONOptions{}, `,"_UID":"0","E":"","A":"b=c"}`},
 		{"escapes", jsonEntry("M=q\" b\\ s/ t\t n\n \u00e9 \U0001f600 <&>", "N=\"", "O=12345678\""), entry.JSONOptions{}, `,"M":"q\" b\\ s/ t\t n\n é 😀 <&>","N":"\"","O":"12345678\""}`},
+		{"every place of a word", jsonEntry("A=1234567\"", "B=\"12345678901", "C=12345678901\\", "D=12345678\x7f", "E=\n1234567890"), entry.JSONOptions{}, `,"A":"1234567\"","B":"\"12345678901","C":"12345678901\\","D":[49,50,51,52,53,54,55,56,127],"E":"\n1234567890"}`},
+		{"similar names", jsonEntry("ABCDEFGHXIJKLMNOP=1", "ABCDEFGHYIJKLMNOP=2", "ABCDEFG=3", "BCDEFGH=4", "ABCDEFGHXIJKLMNOP=5"), entry.JSONOptions{}, `,"ABCDEFGHXIJKLMNOP":["1","5"],"ABCDEFGHYIJKLMNOP":"2","ABCDEFG":"3","BCDEFGH":"4"}`},
 		{"unprintable", jsonEntry("B=\x00\x01\xff", "C=\x7f", "D=\u0085", "E=a\rb"), entry.JSONOptions{}, `,"B":[0,1,255],"C":[127],"D":[194,133],"E":[97,13,98]}`},
 		{"repeated in the place of the first", jsonEntry("T=a", "M=x", "T=b", "T=\x01", "N=y"), entry.JSONOptions{}, `,"T":["a","b",[1]],"M":"x","N":"y"}`},
 		{"large is null", jsonEntry("B="+x(4093), "C="+x(4094)), entry.JSONOptions{}, `,"B":"` + x(4093) + `","C":null}`},

@@ -42,13 +42,15 @@ func Printable(b []byte, allowNewline bool) bool {
 	}
 }
 
+// Eight bytes are looked at as one word.
+const (
+	ones = 0x0101010101010101
+	high = 0x8080808080808080
+)
+
 // asciiPrefix returns a multiple of 8: that many bytes at the start of b are
 // printable ASCII for sure.
 func asciiPrefix(b []byte) int {
-	const (
-		ones = 0x0101010101010101
-		high = 0x8080808080808080
-	)
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
 		x := binary.LittleEndian.Uint64(b[i:])
