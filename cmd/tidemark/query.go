@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,9 +69,13 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if flushErr := out.w.Flush(); err == nil {
 		err = flushErr
 	}
+	paged := out.pager != nil
 	out.close()
 	warnDamage(j, stderr)
-	if errors.Is(err, query.ErrNoMatch) || errors.Is(err, query.ErrNoCursor) {
+	switch {
+	case paged && errors.Is(err, syscall.EPIPE):
+		return nil // who reads has seen enough
+	case errors.Is(err, query.ErrNoMatch), errors.Is(err, query.ErrNoCursor), errors.Is(err, context.Canceled):
 		return silent(exitFailed)
 	}
 	return err
@@ -245,11 +250,12 @@ func (a *queryArgs) show(ctx context.Context, j *journal.Journal, f *followed, o
 // warnDamage says in one line that files were damaged or could not be read.
 func warnDamage(j *journal.Journal, stderr io.Writer) {
 	problems := append(j.Skipped(), j.Warnings()...)
-	switch n := len(problems); n {
-	case 0:
-	case 1:
-		_, _ = fmt.Fprintf(stderr, "warning: %v: intact entries were shown, try tidemark verify\n", problems[0])
-	default:
-		_, _ = fmt.Fprintf(stderr, "warning: %v, and %d more problems: intact entries were shown, try tidemark verify\n", problems[0], n-1)
+	if len(problems) == 0 {
+		return
 	}
+	more := ""
+	if n := len(problems) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	_, _ = fmt.Fprintf(stderr, "warning: %v%s: intact entries were shown, try tidemark verify\n", problems[0], more)
 }
