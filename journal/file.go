@@ -42,6 +42,7 @@ type File struct {
 	// scratch is for a payload that is looked at and not kept.
 	scratch []byte
 
+	ahead    bool // ReadOptions.Scan
 	main     chain
 	n        uint64   // entries in main that exist, as of the last Refresh
 	salvaged *salvage // replaces main when that is broken; else nil
@@ -94,7 +95,7 @@ func (o ReadOptions) fileOf(osf *os.File, path string) (*File, error) {
 	}
 	f := &File{
 		access: access{r: osf, size: size},
-		name:   path, closer: osf, id: identityOf(st),
+		name:   path, closer: osf, id: identityOf(st), ahead: o.Scan,
 	}
 	if o.Map {
 		if m, err := mapFile(osf, st.Size()); err == nil {
@@ -253,7 +254,28 @@ func (f *File) refresh() error {
 	f.generation++
 	f.torn = f.checkHeader()
 	f.setMain()
+	if f.ahead {
+		f.countPending()
+	}
 	return nil
+}
+
+// countPending counts the entry that tidemark's writer has listed and holds back
+// from the header's count until its index is written: the header names it as
+// the last one. Other writers count an entry before they name it.
+func (f *File) countPending() {
+	h := &f.hdr
+	if f.torn != nil || h.State != StateOnline || f.n == 0 {
+		return
+	}
+	var e entryHead
+	off, err := f.main.slot(f, f.n)
+	if err != nil || off == 0 || f.readHead(off, &e) != nil {
+		return
+	}
+	if e.seqnum == h.TailEntrySeqnum && e.realtime == h.TailEntryRealtime && e.monotonic == h.TailEntryMonotonic {
+		f.n++
+	}
 }
 
 // updateSize takes over the current size of the file and follows it with the

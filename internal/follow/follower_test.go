@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -157,13 +158,9 @@ func quiet(t *testing.T, f *Follower) {
 	}
 }
 
-// indexed makes a writer count every entry at once. By default the last one is
-// counted with the index, a window later, unless it comes after a quiet window.
-var indexed = journal.Options{Index: -1}
-
 func TestFollowLoneLines(t *testing.T) {
 	dir := t.TempDir()
-	l := newLog(t, dir, indexed)
+	l := newLog(t, dir, journal.Options{})
 	f := follower(t, openDir(t, dir), dir)
 	for i := range 50 {
 		l.add(1)
@@ -191,6 +188,25 @@ func matches() map[string]struct {
 			journal.And(term("EVEN=1"), journal.Not(term("COLOUR=green"))),
 			func(n int) bool { return n%2 == 0 && n%3 != 1 },
 		},
+	}
+}
+
+// Entries are seen before the writer's index, and the count that comes with it,
+// are written: here that is never.
+func TestFollowAheadOfIndex(t *testing.T) {
+	for name, tc := range matches() {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := newLog(t, dir, journal.Options{Index: time.Hour})
+			j := openDir(t, dir)
+			j.SetMatch(tc.m)
+			f := follower(t, j, dir)
+			for i := range 100 {
+				l.add(1)
+				expect(t, f, i, i+1, tc.want)
+			}
+			quiet(t, f)
+		})
 	}
 }
 
@@ -296,7 +312,7 @@ func TestFollowAfterLostEvents(t *testing.T) {
 func TestFollowByBell(t *testing.T) {
 	root := t.TempDir()
 	bell := settle.NewBell()
-	l := newLog(t, filepath.Join(root, machine), journal.Options{OnWrite: bell.Ring, Index: -1})
+	l := newLog(t, filepath.Join(root, machine), journal.Options{OnWrite: bell.Ring})
 	f := NewOfBell(openDir(t, root), []string{root}, bell)
 	for i := range 20 {
 		l.add(10)
