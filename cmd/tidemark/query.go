@@ -56,9 +56,9 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	defer j.Close() //nolint:errcheck // read only
+	defer j.Close()
 	if f != nil {
-		defer f.watcher.Close() //nolint:errcheck // nothing is lost with it
+		defer f.watcher.Close()
 	}
 	if len(j.Files()) == 0 && !a.query.Quiet {
 		_, _ = fmt.Fprintln(stderr, "No journal files were found.")

@@ -253,7 +253,7 @@ func scriptInterpreter(name string) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	line, err := bufio.NewReader(f).ReadSlice('\n')
 	text, found := strings.CutPrefix(string(line), "#!")
 	words := strings.Fields(text)

@@ -95,8 +95,10 @@ func required(tree *syntax.Regexp) (need []byte, fold, exact bool) {
 				need, fold = n, f
 			}
 		}
+		return need, fold, false
+	default:
+		return nil, false, false // it may match without any text
 	}
-	return need, fold, false
 }
 
 // literal returns the text of a literal. When case is ignored, K and S and

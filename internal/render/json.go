@@ -18,6 +18,7 @@ func newJSON(m Mode, o Options) *json {
 		j.before, j.tail = "data: ", "\n\n"
 	case JSONSeq:
 		j.before = "\x1e"
+	default:
 	}
 	return j
 }

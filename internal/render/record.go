@@ -8,7 +8,7 @@ import (
 )
 
 // errInvalidField ends the output as it ends journalctl's.
-var errInvalidField = errors.New("Invalid field.") //nolint:staticcheck // journalctl's words
+var errInvalidField = errors.New("Invalid field.") //nolint:revive,staticcheck // journalctl's words
 
 // filter is the set of --output-fields; nil lets everything through.
 type filter map[string]bool

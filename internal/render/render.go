@@ -67,7 +67,7 @@ func ParseMode(name string) (Mode, error) {
 			return Mode(m), nil
 		}
 	}
-	return 0, fmt.Errorf("Unknown output format '%s'.", name) //nolint:staticcheck // journalctl's words
+	return 0, fmt.Errorf("Unknown output format '%s'.", name) //nolint:revive,staticcheck // journalctl's words
 }
 
 // String returns the name that ParseMode reads.
