@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
+	"github.com/tidemark-log/tidemark/settle"
 )
 
 func newImportCmd() *cobra.Command {
@@ -98,10 +99,15 @@ func (r *importRun) run(ctx context.Context, names []string) error {
 	if r.invalid > 0 {
 		_, _ = fmt.Fprintf(r.notes, "tidemark import: %d entries left out: %v\n", r.invalid, r.why)
 	}
-	if closeErr := r.w.Close(); closeErr != nil {
-		return errors.Join(err, closeErr)
+	closeErr := r.w.Close()
+	switch {
+	case closeErr == nil:
+		_, _ = fmt.Fprintf(r.out, "%s: %d entries\n", r.w.Path(), r.written)
+	case err == nil:
+		err = closeErr
+	default:
+		err = fmt.Errorf("%w; %s could not be finished", err, r.w.Path())
 	}
-	_, _ = fmt.Fprintf(r.out, "%s: %d entries\n", r.path, r.written)
 	return err
 }
 
@@ -192,13 +198,18 @@ func (r *importRun) stream(ctx context.Context, in *os.File) error {
 // append appends entries, to as many files as that takes.
 func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
 	for len(entries) > 0 {
-		_, n, err := r.w.Append(ctx, entries)
+		pos, n, err := r.w.TryAppend(entries)
 		r.written += uint64(n)
 		r.total += uint64(n)
 		entries = entries[n:]
 		var bad *journal.EntryError
 		switch {
 		case err == nil:
+		case errors.Is(err, journal.ErrBufferFull):
+			// Unlike an Append that waits for room, this learns that the disk is full.
+			if err := r.w.Wait(ctx, pos, settle.Appended); err != nil {
+				return err
+			}
 		case errors.Is(err, journal.ErrFull):
 			reason, _ := r.w.RotateDue()
 			if err := r.rotate(ctx, reason); err != nil {
@@ -208,12 +219,16 @@ func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
 			if r.breaks++; r.breaks > 100 && r.total/r.breaks < 100 {
 				return fmt.Errorf("the order of the entries broke %d times: sort them by time first", r.breaks)
 			}
-			if err := r.rotate(ctx, "order broken: "+err.Error()); err != nil {
+			reason := "order broken"
+			if errors.As(err, &bad) && bad.Detail != "" {
+				reason += ": monotonic time " + bad.Detail
+			}
+			if err := r.rotate(ctx, reason); err != nil {
 				return err
 			}
 		case errors.As(err, &bad):
 			if r.invalid++; r.why == nil {
-				r.why = err
+				r.why = bad.Err
 			}
 			entries = entries[1:]
 		default:
@@ -239,6 +254,9 @@ func (r *importRun) options() journal.Options {
 
 // rotate gives the current file an archive's name and goes on in a new one.
 func (r *importRun) rotate(ctx context.Context, reason string) error {
+	if err := r.w.Settle(ctx); err != nil {
+		return err // the file keeps its name
+	}
 	id, tail := r.w.Seqnum()
 	base := strings.TrimSuffix(filepath.Base(r.path), ".journal")
 	archive := filepath.Join(filepath.Dir(r.path), journal.ArchiveName(base, id, r.w.HeadSeqnum(), r.w.HeadRealtime()))
