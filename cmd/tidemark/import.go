@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,10 +104,8 @@ func (r *importRun) run(ctx context.Context, names []string) error {
 	switch {
 	case closeErr == nil:
 		_, _ = fmt.Fprintf(r.out, "%s: %d entries\n", r.w.Path(), r.written)
-	case err == nil:
-		err = closeErr
 	default:
-		err = fmt.Errorf("%w; %s could not be finished", err, r.w.Path())
+		err = fmt.Errorf("%w; %s is not complete: remove it and import again", cmp.Or(err, closeErr), r.w.Path())
 	}
 	return err
 }
@@ -242,10 +241,15 @@ func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
 // open opens the file to write to: it continues one that exists.
 func (r *importRun) open() (err error) {
 	r.w, err = journal.OpenWriter(r.path, r.options())
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
 		r.w, err = journal.Create(r.path, r.options())
+		return err
+	default:
+		return fmt.Errorf("%w: name another file", err)
 	}
-	return err
 }
 
 func (r *importRun) options() journal.Options {
