@@ -60,7 +60,7 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if f != nil {
 		defer f.watcher.Close()
 	}
-	if len(j.Files()) == 0 && !a.query.Quiet {
+	if len(j.Files())+len(j.Skipped()) == 0 && !a.query.Quiet {
 		_, _ = fmt.Fprintln(stderr, "No journal files were found.")
 	}
 	out := newQueryOutput(a, stdout)
@@ -150,11 +150,16 @@ type followed struct {
 
 // watchSource follows j, which reads dirs or, when there are none, files.
 func watchSource(j *journal.Journal, dirs, files []string, stdout io.Writer) (*followed, error) {
-	watch := func() (*follow.Watcher, error) { return follow.WatchFiles(files) }
-	if len(files) == 0 {
-		watch = func() (*follow.Watcher, error) { return follow.Watch(dirs) }
+	var w *follow.Watcher
+	var err error
+	switch {
+	case len(files) > 0:
+		w, err = follow.WatchFiles(files)
+	case len(dirs) > 0:
+		w, err = follow.Watch(dirs)
+	default:
+		err = errors.New("follow: there is no journal directory yet: start tidemark serve, or name one with -D")
 	}
-	w, err := watch()
 	if err != nil {
 		return nil, err
 	}
