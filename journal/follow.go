@@ -65,7 +65,12 @@ func (j *Journal) Remove(path string) bool {
 	if c == j.current {
 		// The entry delivered last was its; go on from it if it comes back.
 		j.current = nil
-		if err := j.guarded(func(_ *Journal, dir direction) error { return c.advance(dir) }, j.dir); err != nil {
+		err := catchFault(func() error { return c.advance(j.dir) })
+		switch {
+		case err == errFault: //nolint:errorlint // never wrapped
+			c.f.afterFault()
+			c.state, c.late = stateFresh, true
+		case err != nil:
 			j.kill(c, err)
 		}
 	}

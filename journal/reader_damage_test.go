@@ -357,54 +357,55 @@ func TestUncleanForeignFile(t *testing.T) {
 	}
 }
 
-// A mapped file that is cut under the reader gives warnings, not SIGBUS.
-func TestMappedFileIsCut(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "cut.journal")
+// A file that is cut under the reader delivers what is left, and warnings; also
+// a mapped one, instead of SIGBUS.
+func TestFileIsCutUnderTheReader(t *testing.T) {
 	b := damageSample(t)
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	objects := layoutOf(t, b)
-	j := openSample(t, ReadOptions{Map: true}, path)
-	for range 10 {
-		if _, err := j.Next(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	end := objects[len(objects)/2].off
-	if err := os.Truncate(path, int64(end)); err != nil {
-		t.Fatal(err)
-	}
 	want := 0
 	for _, o := range objects {
 		if o.t == object.Entry && o.off+o.size <= end {
 			want++
 		}
 	}
-	got := 10
-	for _, err := range j.All() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got++
-	}
-	if got != want {
-		t.Errorf("%d entries, want %d", got, want)
-	}
-	if len(j.Warnings()) == 0 {
-		t.Error("no warning")
-	}
-	if err := os.Truncate(path, 0); err != nil {
-		t.Fatal(err)
-	}
-	j.SeekHead()
-	if _, err := j.Next(); !errors.Is(err, io.EOF) {
-		t.Errorf("Next in an emptied file: %v", err)
-	}
-	if err := j.Refresh(); !errors.Is(err, ErrTruncated) {
-		t.Errorf("Refresh of an emptied file: %v", err)
-	}
-	if boots, err := j.Boots(); len(boots) != 0 || err != nil {
-		t.Errorf("Boots of an emptied file: %v, %v", boots, err)
+	for mode, o := range readModes {
+		t.Run(mode, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cut.journal")
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j := openSample(t, o, path)
+			for range 10 {
+				if _, err := j.Next(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			readerMust(t, os.Truncate(path, int64(end)))
+			got := 10
+			for _, err := range j.All() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got++
+			}
+			if got != want {
+				t.Errorf("%d entries, want %d", got, want)
+			}
+			if len(j.Warnings()) == 0 {
+				t.Error("no warning")
+			}
+			readerMust(t, os.Truncate(path, 0))
+			if err := j.Refresh(); !errors.Is(err, ErrTruncated) {
+				t.Errorf("Refresh of an emptied file: %v", err)
+			}
+			j.SeekHead()
+			if _, err := j.Next(); !errors.Is(err, io.EOF) {
+				t.Errorf("Next in an emptied file: %v", err)
+			}
+			if boots, err := j.Boots(); len(boots) != 0 || err != nil {
+				t.Errorf("Boots of an emptied file: %v, %v", boots, err)
+			}
+		})
 	}
 }

@@ -46,6 +46,8 @@ func (f *File) damaged(err error) error {
 
 // startSalvage scans the file; from now on its entries are those found.
 func (f *File) startSalvage() {
+	// It may have become shorter since the last Refresh.
+	f.end = min(f.end, uint64(max(f.size(), 0)))
 	f.salvaged = f.newWalk()
 	f.renumbered++
 	f.salvageMore()
