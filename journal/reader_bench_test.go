@@ -72,3 +72,19 @@ func BenchmarkMatch(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkUniqueValues lists all values of the field with the most.
+func BenchmarkUniqueValues(b *testing.B) {
+	j := openSample(b, ReadOptions{Map: true}, benchFile(b))
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		for _, err := range j.UniqueValues("MESSAGE") {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/value")
+}
