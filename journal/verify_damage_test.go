@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -297,6 +298,46 @@ func TestVerifyCanceled(t *testing.T) {
 	}})
 	if !errors.Is(err, context.Canceled) || calls != 3 {
 		t.Errorf("got %v after %d calls", err, calls)
+	}
+}
+
+// sparse is a large file of zeros behind some bytes.
+type sparse []byte
+
+func (s sparse) ReadAt(p []byte, off int64) (int, error) {
+	clear(p)
+	if off < int64(len(s)) {
+		copy(p, s[off:])
+	}
+	return len(p), nil
+}
+
+// A large file that claims much costs no memory.
+func TestVerifySparse(t *testing.T) {
+	f := vSmall(t, Flavour{})
+	f.put(object.HdrNData, 1<<40)
+	f.put(object.HdrNEntries, 1<<40)
+	f.put(object.HdrArenaSize, 100<<30)
+	f.put(f.data["N=7"]+object.DataNEntries, 1<<40)
+	last := f.arrays[len(f.arrays)-1]
+	f.put(object.HdrTailObjectOffset, uint64(last))
+	f.put(last+object.ObjSize, 16<<30) // its slots are all zero
+	f.put(object.HdrTailObjectOffset, uint64(last)+16<<30)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ctx, cancel := context.WithCancel(context.Background())
+	calls := 0
+	r, err := Verify(ctx, sparse(f.b), 101<<30, "x", VerifyOptions{Progress: func(_, _ int64) {
+		if calls++; calls == 200 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v and %v", err, r.Problems)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+		t.Errorf("%d bytes allocated", n)
 	}
 }
 

@@ -68,7 +68,8 @@ func (v *verifier) objectIn(w *vWindow, p uint64) (o vObject, why string, err er
 // shape and contents, without following references. complete is false when it
 // could not get to the last object.
 func (v *verifier) walkObjects() (complete bool, err error) {
-	v.data = make([]vData, 0, min(v.h(object.HdrNData), v.win.size/64))
+	// The header's count saves copying; it may be a lie, and the file sparse.
+	v.data = make([]vData, 0, min(v.h(object.HdrNData), v.win.size/64, 1<<18))
 	v.hot = make([]vHot, 0, cap(v.data))
 	for p := v.hdrSize; v.tail != 0; {
 		o, why, err := v.objectAt(p)
