@@ -64,8 +64,9 @@ func (b *barrier) arrive() {
 //	Barrier: asked = append(asked, b)  ──▶ wake: deadline in the past
 //	source:  deadline = none           ──▶ look: take asked; empty: sleep
 //
-// The source clears the deadline before it looks, so a request is either seen or
-// wakes it.
+// A source whose read has timed out clears the deadline before it looks, so a
+// request is either seen or wakes it. A timeout says nothing about the socket:
+// the wake-up may come late, for a request that was seen before.
 type gate struct {
 	// deadline sets the read deadline of the socket.
 	deadline func(t time.Time) error
@@ -108,12 +109,16 @@ func (g *gate) wake() {
 	g.deadline(time.Unix(1, 0)) //nolint:errcheck // a closed socket wakes its reader too
 }
 
+// woken is called by the source when a read has timed out, before it looks.
+func (g *gate) woken() {
+	g.deadline(time.Time{}) //nolint:errcheck // a closed socket fails the next read
+}
+
 // look is called by the source before each read. It moves new requests to dst.
 func (g *gate) look(dst []*barrier) (asked []*barrier, ending bool) {
 	if !g.hint.Load() {
 		return dst, false
 	}
-	g.deadline(time.Time{}) //nolint:errcheck // a closed socket fails the next read
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	dst = append(dst, g.asked...)

@@ -75,6 +75,29 @@ func within(f, data []byte) bool {
 	return at < uintptr(len(data))
 }
 
+// words are fields that many entries share. They are never changed.
+type words struct {
+	journal, syslog, stdout, kernel, driver, http entry.Field // _TRANSPORT
+	kernelName                                    entry.Field // SYSLOG_IDENTIFIER
+	priority                                      [8]entry.Field
+}
+
+func newWords() words {
+	w := words{
+		journal:    entry.Field("_TRANSPORT=journal"),
+		syslog:     entry.Field("_TRANSPORT=syslog"),
+		stdout:     entry.Field("_TRANSPORT=stdout"),
+		kernel:     entry.Field("_TRANSPORT=kernel"),
+		driver:     entry.Field("_TRANSPORT=driver"),
+		http:       entry.Field("_TRANSPORT=http"),
+		kernelName: entry.Field("SYSLOG_IDENTIFIER=kernel"),
+	}
+	for i := range w.priority {
+		w.priority[i] = entry.Field("PRIORITY=" + string(rune('0'+i)))
+	}
+	return w
+}
+
 // end makes an entry of the fields added since the last one.
 func (b *batch) end(owner uint32, urgent bool) {
 	n := len(b.fields)

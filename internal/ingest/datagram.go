@@ -16,7 +16,7 @@ import (
 const (
 	floodRate   = 1000
 	floodWindow = 50 * time.Millisecond
-	lull        = 100 * time.Millisecond
+	lull        = 50 * time.Millisecond
 )
 
 // reasons are where a path counts.
@@ -77,9 +77,7 @@ func (d *datagrams) run(ctx context.Context) error {
 	for {
 		d.setLull()
 		var ending bool
-		if d.asked, ending = d.gate.look(d.asked[:0]); len(d.asked) > 0 {
-			d.lullAt = 0 // looking has removed the deadline
-		}
+		d.asked, ending = d.gate.look(d.asked[:0])
 		for _, b := range d.asked {
 			d.waiting = append(d.waiting, waiter{b, d.handled})
 		}
@@ -264,5 +262,5 @@ func (d *datagrams) calm() {
 		d.rx.passPidfd(true)
 	}
 	d.lullAt = 0
-	d.file.SetReadDeadline(time.Time{}) //nolint:errcheck // a closed socket fails the read
+	d.gate.woken()
 }

@@ -20,7 +20,7 @@ const facilityDaemon = 3
 func (in *Ingest) event(b *batch, priority int, id, text string, about *peer, extra ...string) {
 	b.addUint("SYSLOG_FACILITY=", facilityDaemon)
 	b.add(entry.Field("SYSLOG_IDENTIFIER=tidemark"))
-	b.add(entry.Field("_TRANSPORT=driver"))
+	b.add(in.words.driver)
 	b.addUint("PRIORITY=", uint64(priority))
 	b.add(entry.Field("MESSAGE_ID=" + id))
 	b.add(entry.Field("MESSAGE=" + text))

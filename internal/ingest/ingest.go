@@ -87,6 +87,7 @@ type Ingest struct {
 	sink   Sink
 	counts counts
 	host   *host
+	words  words
 	limits *limiter
 	self   []entry.Field // who we are
 	begin  time.Time     // batches count time from here
@@ -116,6 +117,7 @@ func Open(cfg Config, sink Sink) (*Ingest, error) {
 		cfg:    cfg,
 		sink:   sink,
 		host:   newHost(&cfg),
+		words:  newWords(),
 		limits: newLimiter(cfg.RateLimitInterval, cfg.RateLimitBurst, cfg.Free),
 		begin:  time.Now(),
 	}

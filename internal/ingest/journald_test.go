@@ -164,10 +164,16 @@ func both(ours string) error {
 			if err := c.(*net.UnixConn).CloseWrite(); err != nil {
 				return err
 			}
-			_, _ = c.Read(make([]byte, 1)) // until the server has closed it
 			_ = c.Close()
 		}
 	}
+	if err := exec.Command("journalctl", "--sync").Run(); err != nil {
+		return err
+	}
+	if _, err := os.Stdout.Write([]byte{'x'}); err != nil {
+		return err
+	}
+	_, _ = os.Stdin.Read(make([]byte, 1))
 	return nil
 }
 
@@ -225,7 +231,7 @@ func TestAgainstJournald(t *testing.T) {
 	for _, line := range []string{
 		"<12>ingest[12]: escapes \\ \x01 \xff \"quoted\"", "<12>ingest no colon", "<9>:", "<14>a[b]: c", "<15>ingest: end",
 	} {
-		if err := os.WriteFile("/dev/kmsg", []byte(line), 0); err != nil {
+		if err := os.WriteFile("/dev/kmsg", []byte(line+"\n"), 0); err != nil {
 			t.Skipf("needs /dev/kmsg: %v", err)
 		}
 	}
@@ -237,8 +243,22 @@ func TestAgainstJournald(t *testing.T) {
 		"bash", "testdata/with-journald.sh", data, exe, cfg.Dir,
 		"", "two words", "a$b`c\\d\"e", "it's", "tab\tnewline\n", "bell\a\x1b\x7f", "\xff\xfe", "ü€", "*.go", "a;b|c", "\uffff", "-x=1", "", "",
 	}
-	cmd.Stdout = os.Stdout
-	if err := cmd.Run(); err != nil {
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// The sender lives until both have seen who it is.
+	_, _ = stdout.Read(make([]byte, 1))
+	_ = r.Barrier(t.Context())
+	_ = stdin.Close()
+	if err := cmd.Wait(); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && exit.ExitCode() == 77 {
 			t.Skip("a private journald does not start here")

@@ -11,9 +11,10 @@ type JSONDecoder struct {
 	// Counts grow from line to line: what was changed or left out.
 	Counts entry.JSONCounts
 
-	decoder entry.JSONDecoder
-	source  entry.Field
-	host    *host
+	decoder   entry.JSONDecoder
+	source    entry.Field
+	host      *host
+	transport entry.Field
 }
 
 // jsonSpare is how many fields are added to those of a line.
@@ -23,7 +24,7 @@ const jsonSpare = 8
 // client without its port; empty on a Unix socket. It may be called
 // concurrently, also while Run runs and after.
 func (in *Ingest) NewJSONDecoder(peer string) *JSONDecoder {
-	d := &JSONDecoder{host: in.host, decoder: entry.JSONDecoder{Spare: jsonSpare}}
+	d := &JSONDecoder{host: in.host, transport: in.words.http, decoder: entry.JSONDecoder{Spare: jsonSpare}}
 	if peer != "" {
 		d.source = entry.Field("_SOURCE_ADDR=" + peer)
 	}
@@ -43,7 +44,7 @@ func (d *JSONDecoder) Decode(line []byte) (entry.Entry, error) {
 	if err != nil {
 		return entry.Entry{}, err
 	}
-	e.Fields = append(e.Fields, entry.Field("_TRANSPORT=http"))
+	e.Fields = append(e.Fields, d.transport)
 	if d.source != nil {
 		e.Fields = append(e.Fields, d.source)
 	}

@@ -103,6 +103,8 @@ func (k *kmsg) run(ctx context.Context) error {
 		}
 		n, empty, err := k.turn(ctx, budget < 0)
 		switch {
+		case isTimeout(err):
+			k.gate.woken()
 		case errors.Is(err, os.ErrClosed), errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -129,6 +131,7 @@ func (k *kmsg) turn(ctx context.Context, park bool) (n int, empty bool, err erro
 	for n < kmsgTurn {
 		size, err := k.read(park && n == 0)
 		if err != nil {
+			k.send(ctx) //nolint:errcheck // the error at hand comes first
 			return n, false, err
 		}
 		if size == 0 {
@@ -161,10 +164,10 @@ func (k *kmsg) read(park bool) (int, error) {
 		}
 	})
 	switch {
-	case isTimeout(err), errors.Is(errno, unix.EAGAIN):
-		return 0, nil
 	case err != nil:
 		return 0, err
+	case errors.Is(errno, unix.EAGAIN):
+		return 0, nil
 	case errors.Is(errno, unix.EPIPE):
 		k.in.counts.add(kmsgOverrun, 1)
 		return -1, nil
@@ -199,12 +202,12 @@ func (k *kmsg) record(line []byte) {
 		b.fields = appendDeviceFields(b.fields, device)
 	}
 	b.addUint("_SOURCE_MONOTONIC_TIMESTAMP=", r.usec)
-	b.add(entry.Field("_TRANSPORT=kernel"))
-	b.add(priorityField(r.priority))
+	b.add(k.in.words.kernel)
+	b.add(k.in.words.priority[r.priority&levelMask])
 	b.addUint("SYSLOG_FACILITY=", uint64(r.priority&facilityMask>>3))
 	switch {
 	case r.priority&facilityMask == 0:
-		b.add(entry.Field("SYSLOG_IDENTIFIER=kernel"))
+		b.add(k.in.words.kernelName)
 	case r.identifier != nil:
 		b.addBytes("SYSLOG_IDENTIFIER=", r.identifier)
 		if r.pid != nil {

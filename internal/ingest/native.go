@@ -7,9 +7,6 @@ import (
 	"github.com/tidemark-log/tidemark/entry"
 )
 
-// transportJournal is the last of a native entry's own fields.
-const transportJournal = "_TRANSPORT=journal"
-
 // defaultPriority is LOG_INFO, for entries that name none.
 const defaultPriority = 6
 
@@ -54,7 +51,7 @@ func (n *native) decode(m *message, data []byte, copyBinary bool) {
 				n.batch.keep(f, data)
 			}
 		}
-		n.batch.add(entry.Field(transportJournal))
+		n.batch.add(n.in.words.journal)
 		n.finish(m, p, seen.priority, e.Urgent, seen.object)
 	}
 }

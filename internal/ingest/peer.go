@@ -21,9 +21,10 @@ const (
 	// maxPeers bounds the cache of one socket; each live entry holds a pidfd.
 	maxPeers = 1024
 	// shortGap is how long death may have gone unnoticed for a message of that
-	// time to be the dead process's when the kernel sent no pidfd with it. No
-	// process id comes round in that time unless somebody sees to it.
-	shortGap = 200 * time.Millisecond
+	// time to be the dead process's when the kernel sent no pidfd with it. 32,768
+	// ids do not come round in that time; root could see to it, but root can also
+	// send any credentials.
+	shortGap = 75 * time.Millisecond
 	// evictSample is how many entries compete to be the oldest when the cache is
 	// full.
 	evictSample = 8

@@ -23,18 +23,19 @@ type fakeSink struct {
 	mu      sync.Mutex
 	entries []entry.Entry // guarded by mu
 	batches int           // guarded by mu
-	hold    chan struct{} // not nil: Append waits until it is closed
-	entered chan struct{} // not nil: gets a value when Append is called
-	err     error
+	hold    chan struct{} // guarded by mu; not nil: Append waits until it is closed
+	entered chan struct{} // guarded by mu; gets a value when Append will wait
+	err     error         // guarded by mu
 }
 
 func (s *fakeSink) Append(ctx context.Context, entries []entry.Entry) (journal.Ticket, error) {
-	if s.entered != nil {
-		s.entered <- struct{}{}
-	}
-	if s.hold != nil {
+	s.mu.Lock()
+	hold, entered := s.hold, s.entered
+	s.mu.Unlock()
+	if hold != nil {
+		entered <- struct{}{}
 		select {
-		case <-s.hold:
+		case <-hold:
 		case <-ctx.Done():
 			return journal.Ticket{}, ctx.Err()
 		}
@@ -61,6 +62,16 @@ func (s *fakeSink) TryAppend(entries []entry.Entry) (journal.Ticket, error) {
 }
 
 func (s *fakeSink) Wait(context.Context, journal.Ticket, settle.Level) error { return nil }
+
+// block makes Append wait until the returned function is called; entered gets a
+// value each time.
+func (s *fakeSink) block() (entered chan struct{}, release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hold := make(chan struct{})
+	s.hold, s.entered = hold, make(chan struct{}, 1000)
+	return s.entered, func() { close(hold) }
+}
 
 // take returns what has come since the last call.
 func (s *fakeSink) take() []entry.Entry {

@@ -47,8 +47,8 @@ func (l *listener) gateway() *gate { return &l.gate }
 // run accepts until it is told to end, then lets the streams end and joins them.
 func (l *listener) run(ctx context.Context) error {
 	var waiting, asked []*barrier
-	var failed error
 	defer func() {
+		l.endStreams()
 		l.gate.close(waiting)
 		l.running.Wait()
 	}()
@@ -56,27 +56,17 @@ func (l *listener) run(ctx context.Context) error {
 		var ending bool
 		asked, ending = l.gate.look(asked[:0])
 		waiting = append(waiting, asked...)
-		// What was pending at the call is no more than the queue holds.
-		park, n := !ending && len(waiting) == 0, 0
-		for n < maxBacklog {
-			got, err := l.accept(ctx, park)
-			if err != nil {
-				failed = err
-				break
-			}
-			if !got {
-				break
-			}
-			park = false
-			n++
+		switch err := l.acceptAll(ctx, !ending && len(waiting) == 0); {
+		case isTimeout(err):
+			l.gate.woken()
+			continue
+		case errors.Is(err, os.ErrClosed):
+			return nil
+		case err != nil:
+			return err
 		}
-		if errors.Is(failed, os.ErrClosed) {
-			failed = nil
-			ending = true
-		}
-		if failed != nil || ending {
-			l.endStreams()
-			return failed
+		if ending {
+			return nil
 		}
 		for _, b := range waiting {
 			b.arrive()
@@ -85,7 +75,21 @@ func (l *listener) run(ctx context.Context) error {
 	}
 }
 
-// accept takes one connection; false: there was none. It sleeps for one if park
+// acceptAll takes the connections that are pending: no more than the queue can
+// hold. It sleeps for the first one if park is set.
+func (l *listener) acceptAll(ctx context.Context, park bool) error {
+	for range maxBacklog {
+		got, err := l.accept(ctx, park)
+		if !got || err != nil {
+			return err
+		}
+		park = false
+	}
+	return nil
+}
+
+// accept takes one connection, or has waited for room for it; false: there was
+// none. It sleeps for one if park
 // is set.
 func (l *listener) accept(ctx context.Context, park bool) (bool, error) {
 	fd := -1
@@ -93,25 +97,23 @@ func (l *listener) accept(ctx context.Context, park bool) (bool, error) {
 	err := l.raw.Read(func(s uintptr) bool {
 		for {
 			fd, _, errno = unix.Accept4(int(s), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-			switch errno {
-			case unix.EINTR, unix.ECONNABORTED:
+			switch {
+			case errors.Is(errno, unix.EINTR), errors.Is(errno, unix.ECONNABORTED):
 				continue
-			case unix.EAGAIN:
+			case errors.Is(errno, unix.EAGAIN):
 				return !park
 			}
 			return true
 		}
 	})
 	switch {
-	case isTimeout(err):
-		return false, nil
 	case err != nil:
 		return false, err
-	case errno == unix.EAGAIN:
+	case errors.Is(errno, unix.EAGAIN):
 		return false, nil
-	case errno == unix.EMFILE, errno == unix.ENFILE, errno == unix.ENOBUFS, errno == unix.ENOMEM:
+	case errors.Is(errno, unix.EMFILE), errors.Is(errno, unix.ENFILE), errors.Is(errno, unix.ENOBUFS), errors.Is(errno, unix.ENOMEM):
 		l.rest(ctx)
-		return false, nil
+		return true, nil // try again
 	case errno != nil:
 		return false, fmt.Errorf("accept at %s: %w", l.file.Name(), errno)
 	}

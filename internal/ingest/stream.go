@@ -169,6 +169,7 @@ func (s *stream) run(ctx context.Context) {
 		err := s.receive(!due)
 		switch {
 		case isTimeout(err):
+			s.gate.woken()
 			continue
 		case err != nil:
 			s.l.in.counts.add(stdoutRead, 1)
@@ -425,9 +426,9 @@ func (s *stream) record(line []byte, lineBreak string) {
 		return
 	}
 	b := &s.buf.batch
-	b.add(entry.Field("_TRANSPORT=stdout"))
+	b.add(s.l.in.words.stdout)
 	b.add(s.id)
-	b.add(priorityField(priority))
+	b.add(s.l.in.words.priority[priority&levelMask])
 	if s.facility != nil {
 		b.add(s.facility)
 	}

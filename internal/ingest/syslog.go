@@ -3,8 +3,6 @@ package ingest
 import (
 	"bytes"
 	"context"
-
-	"github.com/tidemark-log/tidemark/entry"
 )
 
 // Syslog priorities: facility<<3 | level.
@@ -31,8 +29,8 @@ func (d *datagrams) takeSyslog(_ context.Context, m *message) {
 	s := parseSyslog(m.data)
 	p := d.peers.get(m)
 	b := &d.batch
-	b.add(entry.Field("_TRANSPORT=syslog"))
-	b.add(priorityField(s.priority))
+	b.add(d.in.words.syslog)
+	b.add(d.in.words.priority[s.priority&levelMask])
 	if f := s.priority & facilityMask; f != 0 {
 		b.addUint("SYSLOG_FACILITY=", uint64(f>>3))
 	}
@@ -51,14 +49,6 @@ func (d *datagrams) takeSyslog(_ context.Context, m *message) {
 	}
 	level := uint8(s.priority & levelMask)
 	d.finish(m, p, level, level <= 2, nil)
-}
-
-// priorityField is the PRIORITY field of a priority's level.
-func priorityField(priority int) entry.Field {
-	const all = "PRIORITY=0PRIORITY=1PRIORITY=2PRIORITY=3PRIORITY=4PRIORITY=5PRIORITY=6PRIORITY=7"
-	const n = len("PRIORITY=0")
-	at := priority & levelMask * n
-	return entry.Field(all[at : at+n])
 }
 
 // syslogMessage is a datagram of /dev/log, taken to pieces.
