@@ -46,8 +46,11 @@ func (w *Writer) TryAppend(entries []entry.Entry) (Pos, int, error) {
 
 // reindex corrects the index of an EntryError whose call began at entries[done:].
 func reindex(err error, done int) error {
-	var e *EntryError
-	if done > 0 && errors.As(err, &e) {
+	if err == nil || done == 0 {
+		return err
+	}
+	var e *EntryError // escapes: not before it is needed
+	if errors.As(err, &e) {
 		e.Index += done
 	}
 	return err

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"hash/maphash"
-	"slices"
 
 	"github.com/tidemark-log/tidemark/journal/internal/blob"
 	"github.com/tidemark-log/tidemark/journal/internal/object"
@@ -139,7 +138,7 @@ func (m *wMem) hash(p []byte) uint64 {
 func (m *wMem) object(t object.Type, size uint64) (wRef, []byte) {
 	at, n := len(m.tail), int(object.Align8(size))
 	off := m.end()
-	m.tail = slices.Grow(m.tail, n)[:at+n]
+	m.tail = grown(m.tail, n)
 	b := m.tail[at:]
 	clear(b)
 	b[object.ObjType] = byte(t)
@@ -147,6 +146,17 @@ func (m *wMem) object(t object.Type, size uint64) (wRef, []byte) {
 	m.hdr.TailObjectOffset = off
 	m.hdr.NObjects++
 	return refOf(off), b
+}
+
+// grown returns b longer by n bytes, with whatever is in its array there. It
+// doubles: append grows large slices by a quarter, and copies them often.
+func grown(b []byte, n int) []byte {
+	if len(b)+n > cap(b) {
+		c := make([]byte, len(b), max(2*cap(b), len(b)+n, 64<<10))
+		copy(c, b)
+		b = c
+	}
+	return b[:len(b)+n]
 }
 
 // unwritten returns the bytes of the object at r from offset field on, if the

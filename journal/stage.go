@@ -2,7 +2,6 @@ package journal
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/journal/internal/object"
@@ -77,7 +76,7 @@ func keepSmall(b []byte) []byte {
 // op begins a write of n bytes to off, to be filled in by the caller.
 func (s *wStage) op(ops *[]wOp, off uint64, n int) []byte {
 	at := len(s.buf)
-	s.buf = slices.Grow(s.buf, n)[:at+n]
+	s.buf = grown(s.buf, n)
 	*ops = append(*ops, wOp{off, at, n})
 	return s.buf[at:]
 }

@@ -384,6 +384,10 @@ func (s *wSurvey) takeEntry(off uint64, b []byte) error {
 			s.items = s.items[:from]
 			return bad("item %d of the entry is no data object: %#x", i/m.entryItem, ref)
 		}
+		if at := object.EntryItems + i + 8; !m.compact && object.U64(b, int(at)) != m.data.at(id).hash {
+			s.items = s.items[:from]
+			return bad("item %d of the entry has another hash", i/m.entryItem)
+		}
 		last = ref
 		s.items = append(s.items, id)
 	}

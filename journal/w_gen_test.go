@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 
 	"github.com/tidemark-log/tidemark/entry"
@@ -134,4 +135,67 @@ func wCopyFile(t testing.TB, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// wEntriesOf reads all entries of a file in memory.
+func wEntriesOf(t testing.TB, b []byte) []entry.Entry {
+	t.Helper()
+	f, err := NewFile(bytes.NewReader(b), func() int64 { return int64(len(b)) }, "a.journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := ReadOptions{}.New()
+	defer j.Close()
+	j.AddFile(f)
+	var out []entry.Entry
+	for e, err := range j.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := *e
+		c.Fields = make([]entry.Field, len(e.Fields))
+		for i := range e.Fields {
+			c.Fields[i] = bytes.Clone(e.Fields[i])
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// wVerifyBytes checks a file in memory by this package's own Verify.
+func wVerifyBytes(t testing.TB, b []byte) {
+	t.Helper()
+	rep, err := Verify(t.Context(), bytes.NewReader(b), int64(len(b)), "a.journal", VerifyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, bad := rep.First(); bad {
+		t.Fatalf("does not verify: %v", p)
+	}
+}
+
+// wSteady makes entries of 20 fields of which 3 are new each time, in place.
+type wSteady struct {
+	n      int
+	fields [20]entry.Field
+	e      [1]entry.Entry
+}
+
+func newWSteady() *wSteady {
+	s := &wSteady{}
+	for i := range s.fields {
+		s.fields[i] = fmt.Appendf(nil, "_FIELD_NUMBER_%d=some value of usual length %d", i, i)
+	}
+	s.e[0] = entry.Entry{Fields: s.fields[:], BootID: entry.ID{1}}
+	return s
+}
+
+func (s *wSteady) next() []entry.Entry {
+	s.n++
+	for i, name := range []string{"MESSAGE=a message of usual length, number ", "_SOURCE_REALTIME_TIMESTAMP=", "OBJECT_ID="} {
+		s.fields[i] = strconv.AppendInt(append(s.fields[i][:0], name...), int64(s.n), 10)
+	}
+	s.fields[4] = append(s.fields[4][:0], "PRIORITY=6"...)
+	s.fields[5] = strconv.AppendInt(append(s.fields[5][:0], "_PID="...), int64(s.n%40), 10)
+	return s.e[:]
 }
