@@ -23,10 +23,8 @@ func cursorsOf(t *testing.T, args ...string) []string {
 	return all
 }
 
-// TestQueryCursors begins at real cursors, whole and in parts.
-func TestQueryCursors(t *testing.T) {
-	needJournalctl(t)
-	bin := tidemarkBinary(t)
+// testCursors begins at real cursors, whole and in parts.
+func testCursors(t *testing.T, bin string) {
 	for _, source := range querySources(t)[:2] {
 		cursors := cursorsOf(t, source.args...)
 		for i := 0; i < len(cursors); i += len(cursors)/4 + 1 {
@@ -60,11 +58,9 @@ func TestQueryCursors(t *testing.T) {
 	}
 }
 
-// TestQueryCursorFile runs both programs with a cursor file of their own, again
+// testCursorFile runs both programs with a cursor file of their own, again
 // and again.
-func TestQueryCursorFile(t *testing.T) {
-	needJournalctl(t)
-	bin := tidemarkBinary(t)
+func testCursorFile(t *testing.T, bin string) {
 	one := querySources(t)[0]
 	for name, prepare := range map[string]func(path string) error{
 		"new":      func(string) error { return nil },
@@ -97,11 +93,9 @@ func TestQueryCursorFile(t *testing.T) {
 	}
 }
 
-// TestQueryNot checks FIELD!=value, which journalctl has not: it leaves what
+// testNot checks FIELD!=value, which journalctl has not: it leaves what
 // journalctl finds without the entries that journalctl finds for FIELD=value.
-func TestQueryNot(t *testing.T) {
-	needJournalctl(t)
-	bin := tidemarkBinary(t)
+func testNot(t *testing.T, bin string) {
 	for _, source := range querySources(t)[:2] {
 		for _, c := range []struct {
 			args    []string
@@ -136,11 +130,10 @@ func TestQueryNot(t *testing.T) {
 	}
 }
 
-// TestCalledAsJournalctl checks the other name of the command.
-func TestCalledAsJournalctl(t *testing.T) {
-	needJournalctl(t)
+// testName checks the other name of the command.
+func testName(t *testing.T, bin string) {
 	name := filepath.Join(t.TempDir(), "journalctl")
-	if err := os.Symlink(tidemarkBinary(t), name); err != nil {
+	if err := os.Symlink(bin, name); err != nil {
 		t.Fatal(err)
 	}
 	one := querySources(t)[0]

@@ -54,12 +54,10 @@ func (f *follower) expect(t *testing.T, from, to int, format string) {
 	}
 }
 
-// TestQueryFollow follows a directory in which a file is written, rotated and
+// testFollow follows a directory in which a file is written, rotated and
 // written on, alone and beside the real journalctl: each sees every entry, once
 // and in order.
-func TestQueryFollow(t *testing.T) {
-	needJournalctl(t)
-	bin := tidemarkBinary(t)
+func testFollow(t *testing.T, bin string) {
 	dir := corpusDir(t)
 	boot, err := entry.ParseID(bootA)
 	if err != nil {

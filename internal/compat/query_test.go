@@ -90,18 +90,31 @@ func querySources(t *testing.T) []querySource {
 	return []querySource{
 		{"one", []string{"--file", one}},
 		{"boots", []string{"-D", boots}},
-		{"glob", []string{"--file", filepath.Join(boots, "*.journal")}},
 		{"awkward", []string{"--file", awkwardFile}},
 	}
 }
 
-// TestQuery runs the same command lines with journalctl and with tidemark query
-// and compares output, exit code and, for errors, their words.
+// TestQuery compares tidemark query with journalctl.
 func TestQuery(t *testing.T) {
 	needJournalctl(t)
 	bin := tidemarkBinary(t)
-	for _, source := range querySources(t) {
-		for _, line := range queryLines() {
+	for name, test := range map[string]func(t *testing.T, bin string){
+		"lines": testLines, "zones": testZones, "cursors": testCursors, "cursor file": testCursorFile,
+		"not": testNot, "name": testName, "follow": testFollow,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, bin) })
+	}
+}
+
+// testLines runs the same command lines with both programs and compares output,
+// exit code and, for errors, their words.
+func testLines(t *testing.T, bin string) {
+	for i, source := range querySources(t) {
+		lines := queryLines()
+		if i == 0 {
+			lines = append(lines, usageLines()...)
+		}
+		for _, line := range lines {
 			t.Run(source.name+"/"+strings.Join(line, " "), func(t *testing.T) {
 				args := append(slices.Clone(source.args), line...)
 				want := runCommand(t, nil, "journalctl", args...)
@@ -114,29 +127,41 @@ func TestQuery(t *testing.T) {
 
 // queryLines are the command lines to compare.
 func queryLines() [][]string {
-	var lines [][]string
-	for _, line := range []string{
+	return splitLines(
 		"", "-n 5", "-n5", "--lines=5", "--lines 5", "-n", "-n all", "-nall", "-n0", "-n 0 --show-cursor", "-n 1000", "--lin=3",
 		"-r", "-r -n 5", "-rn5", "-n 3 -o cat", "-o cat -r", "-q", "-m", "-qr", "-o export", "-o export -r", "-o verbose -n 20", "-o json", "-o json-pretty -n 3", "-o short-delta", "-o short-delta -r", "-o with-unit",
 		"-b", "-b 0", "-b -1", "-b-1", "-b -2", "-b 1", "-b 2", "-b +2", "-b 3", "-b 9", "-b -9", "--boot=1", "--boot", "-b all", "-ball",
-		"-b " + bootA, "-b " + bootB + "-1", "-b " + bootA + "+1", "-b " + bootC + "+1", "-b 00000000000000000000000000000001", "-b " + bootA + "x",
+		"-b "+bootA, "-b "+bootB+"-1", "-b "+bootA+"+1", "-b "+bootC+"+1", "-b 00000000000000000000000000000001", "-b "+bootA+"x",
 		"-k", "-k -n 5", "-k -b 1", "--dmesg -p 3",
 		"-u ssh", "-u ssh.service -n 10", "-u ssh -u cron", "-u app-foo.slice", "-u *.service", "-u s*", "-u [sc]*", "-u nothing*", "-u none", "-u other", "-u dev-sda.device", "-u /dev/sda", "-u ? -u ssh", "--user-unit u.service", "--user-unit u*", "-u ssh --user-unit u",
 		"-t ssh", "-t ssh -t cron -n 7", "-t none", "-p err", "-p 3", "-p warning..crit", "-p crit..warning", "-p 0..7", "-p debug", "-p 2..2", "--facility=1", "--facility=kern,user", "--facility=daemon PRIORITY=3",
 		"PRIORITY=3", "PRIORITY=3 PRIORITY=4", "PRIORITY=3 _UID=0", "PRIORITY=3 _UID=0 + _SYSTEMD_UNIT=ssh.service", "PRIORITY=3 + PRIORITY=4 + _PID=1", "_UID=0 _UID=500 PRIORITY=1 PRIORITY=2", "-u ssh PRIORITY=3", "-t ssh _PID=1 + _UID=0", "--facility=1 PRIORITY=3 + _PID=1", "PRIORITY=99", "MESSAGE=plain", "E=",
 		"-g error", "-g Error", "-g ERROR", "-g error -n 5", "-g error -n 5 -o cat", "-g nothing-like-this", "-g ^line.*[05]$ -q", "-g error --case-sensitive", "-g ERROR --case-sensitive=no", "-g error --case-sensitive=yes", "-g 'line 1' -r -u ssh", "-g line -k", "-o cat -g x{5}",
-		"-S @1700000050", "-U @1700000050", "-S @1700000050 -U @1700000100", "-S @1700000050 -U @1700000100 -r", "-r -U @1700000050 -n 4", "-S @1700000050 -n 4", "-U @1700000050 -n 4", "-S @1700000050.5 -n3", "-S 2023-11-14 -U '2023-11-14 22:14'", "-S '2023-11-14 22:14:30' -n 3", "-S '2023-11-14 22:14:30.5' -n 3", "-S '23-11-14 22:14' -n 2", "-S 'Tue 2023-11-14 22:14:30' -n 2", "-S 'tuesday 2023-11-14 22:14:30 UTC' -n 2", "-S '2023-11-14 22:14:30 Europe/Berlin' -n 2", "-S 'Mon 2023-11-14 22:14:30'", "-S yesterday", "-S -1h", "-S '2 days ago'", "-U -1h -n1", "-U now -n 1", "-S 9000d -n 2", "-S 100y", "-U '-100y'", "-U 'x'", "-S 2023-13-01", "-S '2023-11-14 25:00'", "-U 2023-02-30 -n1", "-U tomorrow -n1", "-S '@1700000000 ago'",
+		"-S @1700000050", "-U @1700000050", "-S @1700000050 -U @1700000100", "-S @1700000050 -U @1700000100 -r", "-r -U @1700000050 -n 4", "-S @1700000050 -n 4", "-U @1700000050 -n 4", "-S @1700000050.5 -n3", "-S yesterday", "-U -1h -n1",
 		"-F PRIORITY", "-F _SYSTEMD_UNIT", "-F MESSAGE", "-F NOTHING", "-F lower", "-F __X", "-F _HOSTNAME", "-F PRIORITY -n 2", "-N", "-F BIN", "-F E",
 		"--list-boots", "--list-boots -q", "--list-boots -r", "--list-boots -o json", "--list-boots -o json-pretty", "--disk-usage", "--header",
 		"--show-cursor -n 1", "--show-cursor -q", "--show-cursor -o cat -n 2", "--show-cursor -g nothing-like-this", "--show-cursor -U @1700000050", "--show-cursor PRIORITY=99",
-		"-o nonsense", "-p nonsense", "-p a..b", "-n x", "-n -5", "-b x", "lower=1", "NOEQUALS", "=x", "__CURSOR=x", "+ A=1", "A=1 +", "A=1 + + B=2", "--facility=nonsense", "--nonsense", "-Z", "-o", "--output", "--file", "--quiet=1", "--no", "-f -r", "-c x", "--cursor=s=1", "--cursor=", "--after-cursor=t=zz", "--list-boots x", "-F A B", "--header x", "-S now -c t=5", "-m -b", "-m --list-boots", "-S @200 -U @100", "-g (", "--case-sensitive=maybe", "--after-cursor=t=1 -c t=1",
-		"--cursor=t=60a24181e4000", "--cursor=t=60a24181e4000 -n 3", "--cursor=t=60a24181e4000 -r", "--after-cursor=t=60a24181e4000 -n 3", "--after-cursor=t=60a24181e4000 -r", "--cursor=t=ffffffffff -n 3", "--cursor=t=fffffffffffffff", "--after-cursor=t=fffffffffffffff --show-cursor", "--cursor=b=" + bootA + ";m=f4240 -n 3", "--after-cursor=b=" + bootA + ";m=f4240 -n 3", "--cursor=t=60a24181e4000;x=1 PRIORITY=3 -n 2",
+		"--cursor=t=60a24181e4000", "--cursor=t=60a24181e4000 -n 3", "--cursor=t=60a24181e4000 -r", "--after-cursor=t=60a24181e4000 -n 3", "--after-cursor=t=60a24181e4000 -r", "--cursor=t=ffffffffff -n 3", "--cursor=t=fffffffffffffff", "--after-cursor=t=fffffffffffffff --show-cursor", "--cursor=b="+bootA+";m=f4240 -n 3", "--after-cursor=b="+bootA+";m=f4240 -n 3", "--cursor=t=60a24181e4000;x=1 PRIORITY=3 -n 2",
 		"--no-hostname -n 3", "--utc -n 3", "--no-full -n 20", "-a -n 20", "-al -n 3", "-o cat --output-fields=MESSAGE,PRIORITY -n 5", "-o verbose --output-fields=PRIORITY,_PID -n 5", "-o export --output-fields=MESSAGE -n 2", "--output-fields=X --output-fields=MESSAGE -o json -n 2",
+	)
+}
+
+// usageLines are command lines where the files hardly matter.
+func usageLines() [][]string {
+	return splitLines(
+		"--file 'nothing*.journal'",
+		"-o nonsense", "-p nonsense", "-p a..b", "-n x", "-n -5", "-b x", "lower=1", "NOEQUALS", "=x", "__CURSOR=x", "+ A=1", "A=1 +", "A=1 + + B=2", "--facility=nonsense", "--nonsense", "-Z", "-o", "--output", "--file", "--quiet=1", "--no", "-f -r", "-c x", "--cursor=s=1", "--cursor=", "--after-cursor=t=zz", "--list-boots x", "-F A B", "--header x", "-S now -c t=5", "-m -b", "-m --list-boots", "-S @200 -U @100", "-g (", "--case-sensitive=maybe", "--after-cursor=t=1 -c t=1",
 		"/bin/sh", "/nonexistent", "/etc/passwd", "-- -n", "-n 2 -- PRIORITY=3", "PRIORITY=3 -n 2", "--facility=help", "-o help", "--no-pager -n 1", "-x -n 1",
-	} {
-		lines = append(lines, splitLine(line))
+		"-S 2023-11-14 -U '2023-11-14 22:14'", "-S '2023-11-14 22:14:30' -n 3", "-S '2023-11-14 22:14:30.5' -n 3", "-S '23-11-14 22:14' -n 2", "-S 'Tue 2023-11-14 22:14:30' -n 2", "-S 'tuesday 2023-11-14 22:14:30 UTC' -n 2", "-S '2023-11-14 22:14:30 Europe/Berlin' -n 2", "-S 'Mon 2023-11-14 22:14:30'", "-S yesterday", "-S -1h", "-S '2 days ago'", "-U -1h -n1", "-U now -n 1", "-S 9000d -n 2", "-S 100y", "-U '-100y'", "-U 'x'", "-S 2023-13-01", "-S '2023-11-14 25:00'", "-U 2023-02-30 -n1", "-U tomorrow -n1", "-S '@1700000000 ago'",
+	)
+}
+
+func splitLines(lines ...string) [][]string {
+	words := make([][]string, len(lines))
+	for i, line := range lines {
+		words[i] = splitLine(line)
 	}
-	return lines
+	return words
 }
 
 // splitLine splits at spaces, but not between single quotes.
@@ -209,11 +234,9 @@ func errorWords(stderr []byte, prefix string) string {
 	return line
 }
 
-// TestQueryZones compares times in a zone that is not UTC, on both sides of a
+// testZones compares times in a zone that is not UTC, on both sides of a
 // change of the clocks.
-func TestQueryZones(t *testing.T) {
-	needJournalctl(t)
-	bin := tidemarkBinary(t)
+func testZones(t *testing.T, bin string) {
 	file := filepath.Join(corpusDir(t), "zones.journal")
 	var es []corpusEntry
 	for i := range uint64(100) {
