@@ -264,7 +264,7 @@ func TestReadWhileRemoteWrites(t *testing.T) {
 	if _, err := os.Stat(readerRemotePath); err != nil {
 		t.Skip("no systemd-journal-remote here to make files with")
 	}
-	const total, step = 4000, 100
+	const total, step = 2000, 50
 	for mode, o := range map[string]ReadOptions{"pread": {}, "map": {Map: true}, "scan": {Scan: true}} {
 		t.Run(mode, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "live.journal")
