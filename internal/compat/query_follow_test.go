@@ -69,7 +69,7 @@ func testFollow(t *testing.T, bin string) {
 		for range n {
 			e := entry.Entry{
 				Realtime: corpusStart + uint64(next)*1000, Monotonic: 1000 + uint64(next)*1000, BootID: boot,
-				Fields: []entry.Field{fmt.Appendf(nil, "MESSAGE=line %d", next), []byte("_BOOT_ID=" + bootA), fmt.Appendf(nil, "PRIORITY=%d", next%2)},
+				Fields: []entry.Field{fmt.Appendf(nil, "MESSAGE=line %d", next), []byte("_BOOT_ID=" + bootA), fmt.Appendf(nil, "PRIORITY=%d", next%2), fmt.Appendf(nil, "LATE=%d", next/100)},
 			}
 			pos, _, err := w.Append(context.Background(), []entry.Entry{e})
 			if err == nil {
@@ -92,6 +92,7 @@ func testFollow(t *testing.T, bin string) {
 		startFollower(t, "journalctl", "journalctl", "-D", dir, "-f", "-n", "all", "-o", "cat"),
 	}
 	even := startFollower(t, "tidemark with a match", bin, "query", "-D", dir, "-f", "-n", "all", "-o", "cat", "PRIORITY=0")
+	late := startFollower(t, "tidemark with two matches", bin, "query", "-D", dir, "-f", "-n", "all", "-o", "cat", "LATE=1", "+", "LATE=2")
 	for _, f := range all {
 		f.expect(t, 0, 5, "line %d")
 	}
@@ -102,6 +103,7 @@ func testFollow(t *testing.T, bin string) {
 	for i := 0; i < 205; i += 2 {
 		even.expect(t, i, i+1, "line %d")
 	}
+	late.expect(t, 100, 205, "line %d")
 	id, seqnum := w.Seqnum()
 	if err := w.Rename(filepath.Join(dir, journal.ArchiveName("system", id, 1, corpusStart))); err != nil {
 		t.Fatal(err)
@@ -121,6 +123,7 @@ func testFollow(t *testing.T, bin string) {
 	for i := 206; i < 255; i += 2 {
 		even.expect(t, i, i+1, "line %d")
 	}
+	late.expect(t, 205, 255, "line %d")
 	if err := all[0].cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
