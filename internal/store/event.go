@@ -74,6 +74,8 @@ func (s *Store) later(e event) {
 
 // tellPending stores the events that have waited, in their order.
 func (s *Store) tellPending() {
+	s.tellMu.Lock()
+	defer s.tellMu.Unlock()
 	for {
 		s.eventMu.Lock()
 		if len(s.pending) == 0 {

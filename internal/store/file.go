@@ -14,7 +14,8 @@ import (
 
 // file is one open journal file.
 type file struct {
-	w *journal.Writer
+	w   *journal.Writer
+	set *Settings // that it was opened with
 	// realtime and monotonic are the time of the next append, in µs. Guarded by
 	// the mutex of the slot that holds the file.
 	realtime, monotonic uint64
@@ -64,6 +65,7 @@ func (s *Store) reopen(path string) (*file, error) {
 // options of every file, with the callbacks of f.
 func (s *Store) options(f *file) journal.Options {
 	set := s.settings.Load()
+	f.set = set
 	return journal.Options{
 		FS:                s.fs,
 		Flavour:           journal.Flavour{NoCompression: set.NoCompression},

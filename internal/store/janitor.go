@@ -48,7 +48,8 @@ func (s *Store) tend(ctx context.Context) {
 }
 
 // turn does everything that is due and returns how long until the next thing
-// comes of age.
+// comes of age. It rings only for what has changed: who waits for a file and
+// finds none rings the janitor in turn.
 func (s *Store) turn() time.Duration {
 	next := never
 	if err := s.publish(); err != nil {
@@ -56,17 +57,29 @@ func (s *Store) turn() time.Duration {
 		next = retryPause
 	}
 	s.openWanted()
-	if !s.growAll() || !s.prepareSpare() {
-		s.archiver.Ring()
-		next = retryPause
-	}
+	next = min(next, s.makeSpace())
 	next = min(next, s.rotateDue())
 	if next > retryPause {
 		next = min(next, s.closeIdle())
 	}
 	s.tellPending()
-	s.progress.ring()
 	return next
+}
+
+// makeSpace grows files and prepares the next one, unless the disk has refused
+// that a moment ago and nothing was removed since.
+func (s *Store) makeSpace() time.Duration {
+	_, now := s.clock()
+	if again := s.refused.Load(); again > now {
+		return time.Duration(again-now) * time.Microsecond
+	}
+	if s.growAll() && s.prepareSpare() {
+		s.refused.Store(0)
+		return never
+	}
+	s.refused.Store(now + uint64(retryPause.Microseconds()))
+	s.archiver.Ring()
+	return retryPause
 }
 
 // publish gives the files of every rotation their names, the old one first: a
@@ -88,17 +101,21 @@ func (s *Store) publish() error {
 				return err
 			}
 		}
-		if err := s.name(r.next, r.slot); err != nil {
-			return err
+		if r.next != nil {
+			if err := s.name(r.next, r.slot); err != nil {
+				return err
+			}
 		}
 		s.queueMu.Lock()
 		s.retired = s.retired[1:]
 		if r.old != nil {
+			s.counts.rotations.Add(1)
 			s.leaving = append(s.leaving, gone)
 		}
 		s.queueMu.Unlock()
 		s.archiver.Ring()
 		s.ringAll()
+		s.progress.ring()
 		s.tellRotation(r, gone)
 	}
 }
@@ -135,7 +152,6 @@ func (s *Store) tellRotation(r retired, gone leaving) {
 	if r.old == nil {
 		return
 	}
-	s.counts.rotations.Add(1)
 	kept := filepath.Base(r.old.w.Path())
 	if gone.aside {
 		err := *r.old.failed.Load()
@@ -159,7 +175,11 @@ func (s *Store) openWanted() {
 		f, n := s.takeCurrent(sl)
 		sl.mu.Lock()
 		sl.f, sl.onDisk = f, false
+		if f != nil {
+			_, sl.used = s.clock()
+		}
 		sl.mu.Unlock()
+		s.progress.ring()
 		if n != nil {
 			s.Event(n.priority, n.id, n.text)
 		}
@@ -189,8 +209,14 @@ func (s *Store) growAll() bool {
 // prepareSpare makes sure that a next file is ready; it returns false when none
 // can be made.
 func (s *Store) prepareSpare() bool {
-	if s.spare.Load() != nil {
-		return true
+	s.discardStale()
+	if f := s.spare.Load(); f != nil {
+		if f.set == s.settings.Load() {
+			return true
+		}
+		if s.spare.CompareAndSwap(f, nil) {
+			f.discard(s)
+		}
 	}
 	s.makeRoom()
 	f, err := s.prepare()
@@ -202,7 +228,19 @@ func (s *Store) prepareSpare() bool {
 	}
 	s.preparing.Store(nil)
 	s.spare.Store(f)
+	s.progress.ring()
 	return true
+}
+
+// discardStale removes files that were prepared with other settings.
+func (s *Store) discardStale() {
+	s.queueMu.Lock()
+	stale := s.stale
+	s.stale = nil
+	s.queueMu.Unlock()
+	for _, f := range stale {
+		f.discard(s)
+	}
 }
 
 // notReady says why a slot has no file to append to.
@@ -226,23 +264,33 @@ func (s *Store) rotateDue() time.Duration {
 func (sl *slot) rotateDue() time.Duration {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	if sl.closed || sl.f == nil {
+	head := sl.head
+	switch {
+	case sl.closed:
 		return never
-	}
-	if sl.f.failed.Load() != nil {
+	case sl.f == nil && !sl.onDisk:
+		return never
+	case sl.f != nil && sl.f.failed.Load() != nil:
 		sl.swap("its sync failed")
 		return never
+	case sl.f != nil && sl.f.appended+sl.f.n == 0:
+		return never
+	case sl.f != nil:
+		head = sl.f.w.HeadRealtime()
 	}
 	age := sl.store.settings.Load().Limits.MaxFileAge
-	if age <= 0 || sl.f.appended+sl.f.n == 0 {
+	if age <= 0 || head == 0 {
 		return never
 	}
 	now, _ := sl.store.clock()
-	left := age - since(sl.f.w.HeadRealtime(), now)
-	if left > 0 {
+	if left := age - since(head, now); left > 0 {
 		return left
 	}
-	if !sl.swap(fmt.Sprintf("its first entry is older than %s", age)) {
+	// A closed file is opened first, and archived the next time round.
+	if sl.f == nil && !sl.begin() {
+		return never
+	}
+	if !sl.end(fmt.Sprintf("its first entry is older than %s", age)) {
 		return retryPause
 	}
 	return never
@@ -262,17 +310,18 @@ func (s *Store) closeIdle() time.Duration {
 	_, now := s.clock()
 	next, open := never, 0
 	var oldest *slot
+	oldestUse := uint64(0)
 	for _, sl := range s.slots() {
 		if sl == s.system {
 			continue
 		}
 		sl.mu.Lock()
-		idle := since(sl.used, now)
-		isOpen := sl.f != nil
-		if isOpen && (oldest == nil || sl.used < oldest.used) {
-			oldest = sl
-		}
+		used, isOpen := sl.used, sl.f != nil
 		sl.mu.Unlock()
+		idle := since(used, now)
+		if isOpen && (oldest == nil || used < oldestUse) {
+			oldest, oldestUse = sl, used
+		}
 		switch {
 		case !isOpen:
 		case idle >= idleClose:
@@ -296,7 +345,7 @@ func (s *Store) closeSlot(sl *slot) {
 		sl.mu.Unlock()
 		return
 	}
-	sl.f, sl.onDisk = nil, true
+	sl.f, sl.onDisk, sl.head = nil, true, f.w.HeadRealtime()
 	sl.mu.Unlock()
 	if err := f.w.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
 		s.Event(3, msgStore, fmt.Sprintf("close %s.journal: %v", sl.base, err))

@@ -22,6 +22,7 @@ type slot struct {
 	f      *file  // current; nil: none is open
 	closed bool   // no appends any more
 	onDisk bool   // a file of this name is on disk, closed
+	head   uint64 // realtime of the first entry of that file; 0: none
 	wanted bool   // somebody waits for the janitor to open it
 	used   uint64 // monotonic time of the last append
 	last   uint64 // realtime of the last append
@@ -37,7 +38,7 @@ type slot struct {
 type retired struct {
 	slot   *slot
 	old    *file // nil: the slot had none
-	next   *file
+	next   *file // nil: a user's file, begun with the next entry
 	reason string
 }
 
@@ -168,8 +169,8 @@ func (sl *slot) begin() bool {
 // to the janitor. It returns false when none is prepared. Called with mu held.
 func (sl *slot) swap(reason string) bool {
 	s := sl.store
-	next := s.spare.Swap(nil)
-	s.janitor.Ring()
+	defer s.janitor.Ring() // behind all it is to find
+	next := s.takeSpare()
 	if next == nil {
 		return false
 	}
@@ -179,6 +180,36 @@ func (sl *slot) swap(reason string) bool {
 	s.queueMu.Lock()
 	s.retired = append(s.retired, retired{sl, old, next, reason})
 	s.queueMu.Unlock()
+	return true
+}
+
+// takeSpare returns the prepared file; nil when there is none with the present
+// settings.
+func (s *Store) takeSpare() *file {
+	next := s.spare.Swap(nil)
+	if next == nil || next.set == s.settings.Load() {
+		return next
+	}
+	s.queueMu.Lock()
+	s.stale = append(s.stale, next)
+	s.queueMu.Unlock()
+	return nil
+}
+
+// end takes the current file out of use. The system's needs its successor at
+// once and end returns false when none is prepared; a user's begins with the
+// user's next entry. Called with mu held.
+func (sl *slot) end(reason string) bool {
+	s := sl.store
+	if sl == s.system {
+		return sl.swap(reason)
+	}
+	sl.seqnumID, sl.seqnum = sl.f.w.Seqnum()
+	s.queueMu.Lock()
+	s.retired = append(s.retired, retired{slot: sl, old: sl.f, reason: reason})
+	s.queueMu.Unlock()
+	sl.f = nil
+	s.janitor.Ring()
 	return true
 }
 
@@ -206,7 +237,7 @@ func (sl *slot) rotateAsked() error {
 		return errNoFile
 	case sl.f.appended+sl.f.n == 0:
 		return nil
-	case !sl.swap("asked for"):
+	case !sl.end("asked for"):
 		return errNoFile
 	default:
 		return nil

@@ -7,9 +7,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -49,10 +52,11 @@ func (s *Store) takeEntry(e fs.DirEntry) (*note, error) {
 	case !e.Type().IsRegular():
 		return nil, &os.PathError{Op: "open", Path: filepath.Join(s.dir, name), Err: errors.New("is not a regular file: remove it")}
 	case prepared:
-		return s.takeLost("system", name), nil
+		return s.takeLost(name), nil
 	case archived && !strings.HasSuffix(name, "~") && s.online(name):
 		base, _, _ := strings.Cut(name, "@")
-		return s.takeLost(base, name), nil
+		_, n := s.repair(base, name)
+		return n, nil
 	case current && base == "system":
 		f, n := s.takeCurrent(s.system)
 		s.system.f = f
@@ -61,8 +65,8 @@ func (s *Store) takeEntry(e fs.DirEntry) (*note, error) {
 		s.usersMu.Lock()
 		sl := s.addUser(uid)
 		s.usersMu.Unlock()
-		if !s.online(name) {
-			sl.onDisk = true // opened when its user says something
+		if h, err := s.header(name); err == nil && h.State == journal.StateOffline {
+			sl.onDisk, sl.head = true, h.HeadEntryRealtime // opened when its user says something
 			return nil, nil
 		}
 		f, n := s.takeCurrent(sl)
@@ -108,14 +112,14 @@ func (s *Store) takeCurrent(sl *slot) (*file, *note) {
 	path := filepath.Join(s.dir, name)
 	f, err := s.reopen(path)
 	if err == nil {
-		sl.last = f.w.TailRealtime()
-		return f, nil
+		return s.goOn(sl, f)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if h, herr := s.header(name); herr == nil && h.MachineID == s.cfg.MachineID {
-		sl.seqnumID, sl.seqnum, sl.last = h.SeqnumID, h.TailEntrySeqnum, h.TailEntryRealtime
+		sl.raise(h.SeqnumID, h.TailEntrySeqnum)
+		sl.last = max(sl.last, h.TailEntryRealtime)
 	}
 	if errors.Is(err, journal.ErrArchived) {
 		if rerr := s.renameArchived(sl.base, name); rerr == nil {
@@ -127,23 +131,84 @@ func (s *Store) takeCurrent(sl *slot) (*file, *note) {
 	}
 	f, n := s.repair(sl.base, name)
 	if f != nil {
-		sl.seqnumID, sl.seqnum = f.w.Seqnum()
-		sl.last = f.w.TailRealtime()
+		sl.raise(f.w.Seqnum())
+		sl.last = max(sl.last, f.w.TailRealtime())
 	}
 	return nil, n
 }
 
-// takeLost puts a file into the archive that an earlier run has not brought
-// there.
-func (s *Store) takeLost(base, name string) *note {
-	h, err := s.header(name)
-	if err == nil && h.NEntries == 0 && h.TailObjectOffset <= h.DataHashTableOffset {
-		if s.fs.Remove(filepath.Join(s.dir, name)) == nil {
-			return nil
-		}
+// goOn makes a clean file the slot's, unless the clock has been set back by so
+// much that its times and those to come do not belong into one file.
+func (s *Store) goOn(sl *slot, f *file) (*file, *note) {
+	sl.last = f.w.TailRealtime()
+	now, _ := s.clock()
+	back := since(now, sl.last)
+	if back < time.Duration(smallStep)*time.Microsecond {
+		return f, nil
 	}
-	_, n := s.repair(base, name)
+	kept := s.lastName(sl.base, f, false)
+	if f.w.Rename(filepath.Join(s.dir, kept)) != nil {
+		return f, nil // the next append tries to rotate it
+	}
+	sl.raise(f.w.Seqnum())
+	sl.last = 0
+	s.queueMu.Lock()
+	s.leaving = append(s.leaving, leaving{f: f})
+	s.queueMu.Unlock()
+	s.archiver.Ring()
+	return nil, &note{6, msgRotated, fmt.Sprintf("%s.journal rotated to %s: the clock went back by %s", sl.base, kept, back)}
+}
+
+// takeLost puts a prepared file into the archive that had entries but not its
+// name yet, and removes one without.
+func (s *Store) takeLost(name string) *note {
+	path := filepath.Join(s.dir, name)
+	h, err := s.header(name)
+	if err == nil && h.NEntries == 0 && h.TailObjectOffset <= h.DataHashTableOffset && s.fs.Remove(path) == nil {
+		return nil
+	}
+	sl := s.system
+	if uid, ok := s.ownerOf(path); ok {
+		s.usersMu.Lock()
+		sl = s.addUser(uid)
+		s.usersMu.Unlock()
+		s.allow(path, uid)
+	}
+	f, n := s.repair(sl.base, name)
+	if f != nil {
+		sl.raise(f.w.Seqnum())
+		sl.last = max(sl.last, f.w.TailRealtime())
+	}
 	return n
+}
+
+// ownerOf finds the user whose entries a file has, by the trusted field of the
+// first one; false when they are the system's.
+func (s *Store) ownerOf(path string) (uid uint32, ok bool) {
+	if !s.cfg.Split {
+		return 0, false
+	}
+	j, err := journal.Open([]string{path})
+	if err != nil {
+		return 0, false
+	}
+	defer j.Close() //nolint:errcheck // it was only read
+	e, err := j.Next()
+	if err != nil {
+		return 0, false
+	}
+	text, _ := e.Get("_UID")
+	n, err := strconv.ParseUint(string(text), 10, 32)
+	return uint32(n), err == nil && hasOwnFile(uint32(n))
+}
+
+// raise lets the slot's sequence go on behind n. Another sequence than the one
+// it has takes its place.
+func (sl *slot) raise(id entry.ID, n uint64) {
+	if id == sl.seqnumID {
+		n = max(n, sl.seqnum)
+	}
+	sl.seqnumID, sl.seqnum = id, n
 }
 
 // repair makes an unclean file whole and hands it to the archiver.
@@ -168,7 +233,10 @@ func (s *Store) repair(base, name string) (*file, *note) {
 			return nil, s.dispose(base, name, err)
 		}
 	}
+	s.queueMu.Lock()
 	s.leaving = append(s.leaving, leaving{f: f})
+	s.queueMu.Unlock()
+	s.archiver.Ring()
 	text := fmt.Sprintf("%s was not closed: repaired, %d entries kept as %s", name, f.n, kept)
 	if report.Lost > 0 {
 		text += fmt.Sprintf(", %d lost", report.Lost)

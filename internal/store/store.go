@@ -93,10 +93,12 @@ type Store struct {
 	queueMu sync.Mutex
 	retired []retired // swapped out, not yet renamed; guarded by queueMu
 	leaving []leaving // renamed, not yet archived; guarded by queueMu
+	stale   []*file   // prepared with other settings, to be removed; guarded by queueMu
 
 	vacuumMu sync.Mutex
 	usage    atomic.Pointer[Usage] // as the last vacuum found it
 
+	tellMu  sync.Mutex // held while pending events are stored
 	eventMu sync.Mutex
 	pending []event // own entries that found no room; guarded by eventMu
 
@@ -104,6 +106,7 @@ type Store struct {
 	bells   atomic.Pointer[[]*settle.Bell] // replaced under bellsMu
 
 	preparing atomic.Pointer[error] // why the last prepare failed; nil: it did not
+	refused   atomic.Uint64         // monotonic time before which the disk is not asked for space again
 	counts    counts
 	closed    atomic.Bool
 	closeOnce sync.Once
@@ -191,10 +194,7 @@ func (s *Store) Configure(ctx context.Context, set Settings) error {
 	if _, err := s.set(set); err != nil {
 		return fmt.Errorf("configure %s: %w", s.dir, err)
 	}
-	if f := s.spare.Swap(nil); f != nil {
-		f.discard(s)
-	}
-	s.janitor.Ring()
+	s.janitor.Ring() // prepares a file with these settings
 	return s.Rotate(ctx)
 }
 
@@ -244,6 +244,7 @@ func (s *Store) close(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("close %s: %w", sl.f.w.Path(), err))
 		}
 	}
+	s.discardStale()
 	if f := s.spare.Swap(nil); f != nil {
 		f.discard(s)
 	}

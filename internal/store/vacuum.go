@@ -89,6 +89,8 @@ func (s *Store) vacuum() (next time.Duration, err error) {
 			return retryPause, err
 		}
 		s.counts.removed.Add(uint64(len(removed)))
+		s.refused.Store(0)
+		s.janitor.Ring()
 		s.Event(6, msgRemoved, fmt.Sprintf("removed %d files, %d bytes: %s", len(removed), freed, strings.Join(removed, "; ")))
 		s.ringAll()
 	}
@@ -118,7 +120,8 @@ func (l Limits) excess(f stored, now, sum, limit uint64, count int) string {
 }
 
 // survey lists the files that may be removed, the oldest first, and adds up
-// what all files take. current counts those that may not be removed.
+// what all files take. current counts those that may not be removed, but for
+// the prepared one.
 func (s *Store) survey() (files []stored, sum uint64, current int, err error) {
 	entries, err := s.fs.ReadDir(s.dir)
 	if err != nil {
@@ -142,8 +145,9 @@ func (s *Store) survey() (files []stored, sum uint64, current int, err error) {
 		case old && !busy[f.name]:
 			f.size = size
 			files = append(files, f)
-		case old || isCurrent(e.Name()) || strings.HasPrefix(e.Name(), nextPrefix):
+		case old || isCurrent(e.Name()):
 			current++
+		case strings.HasPrefix(e.Name(), nextPrefix): // takes space, but is no file to anyone yet
 		default:
 			continue
 		}

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidemark-log/tidemark/entry"
+)
+
+func TestLimits(t *testing.T) {
+	const gib = uint64(1 << 30)
+	tests := []struct {
+		name  string
+		total uint64
+		given Limits
+		want  Limits
+	}{
+		{"a large disk", 1000 * gib, Limits{}, Limits{MaxUse: 4 * gib, KeepFree: 4 * gib, MaxFileSize: 128 << 20, MaxFiles: 100, MaxFileAge: defaultFileAge, minUse: 16 << 20}},
+		{"a small disk", gib, Limits{}, Limits{MaxUse: gib / 10, KeepFree: gib / 20, MaxFileSize: gib / 10 / 8, MaxFiles: 100, MaxFileAge: defaultFileAge, minUse: 16 << 20}},
+		{"a tiny disk", 4 << 20, Limits{}, Limits{MaxUse: 1 << 20, KeepFree: 4 << 20 / 20, MaxFileSize: 512 << 10, MaxFiles: 100, MaxFileAge: defaultFileAge, minUse: 1 << 20}},
+		{
+			"given", 1000 * gib, Limits{MaxUse: gib, KeepFree: 2 * gib, MaxFileSize: gib, MaxFiles: -1, MaxFileAge: -1, MaxRetention: time.Hour},
+			Limits{MaxUse: 2 * gib, KeepFree: 2 * gib, MaxFileSize: gib, MaxFiles: -1, MaxFileAge: -1, MaxRetention: time.Hour, minUse: 16 << 20},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, tt.given.resolve(tt.total), cmp.AllowUnexported(Limits{})); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAllowed(t *testing.T) {
+	l := Limits{MaxUse: 1000, KeepFree: 100, minUse: 50}
+	tests := []struct {
+		name              string
+		used, avail, want uint64
+	}{
+		{"plenty of space", 500, 5000, 1000},
+		{"the rest but what is kept free", 300, 200, 400},
+		{"others have taken what is kept free", 500, 20, 420},
+		{"never below the minimum", 60, 0, 50},
+	}
+	for _, tt := range tests {
+		if got := l.allowed(tt.used, tt.avail); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	const id = "000102030405060708090a0b0c0d0e0f"
+	tests := []struct {
+		name    string
+		want    stored
+		ok      bool
+		current bool
+	}{
+		{name: "system@" + id + "-0000000000000010-00000000000000ff.journal", ok: true, want: stored{seqnum: 16, realtime: 255, seqnumID: entry.ID{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}},
+		{name: "user-1000@00000000000000ff-0123456789abcdef.journal~", ok: true, want: stored{realtime: 255}},
+		{name: "system.journal", current: true},
+		{name: "user-1000.journal", current: true},
+		{name: "user-.journal"},
+		{name: "user-01000.journal"},
+		{name: "user-4294967296.journal"},
+		{name: "remote-x.journal"},
+		{name: "system@" + id + "-10-00000000000000ff.journal"},
+		{name: "system@" + id + "-000000000000001g-00000000000000ff.journal"},
+		{name: "@" + id + "-0000000000000010-00000000000000ff.journal"},
+		{name: "system@ff-0123456789abcdef.journal~"},
+		{name: "kernel-seqnum"},
+	}
+	for _, tt := range tests {
+		got, ok := parseStored(tt.name)
+		if ok != tt.ok {
+			t.Errorf("parseStored(%s) = %v, want %v", tt.name, ok, tt.ok)
+		}
+		tt.want.name = tt.name
+		if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(stored{})); ok && diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+		if isCurrent(tt.name) != tt.current {
+			t.Errorf("isCurrent(%s) = %v", tt.name, !tt.current)
+		}
+	}
+}
+
+// TestVacuum rotates more often than files may be kept: the oldest go, and it is
+// said.
+func TestVacuum(t *testing.T) {
+	dir := t.TempDir()
+	cfg := testConfig(dir, nil)
+	cfg.Limits.MaxFiles = 5
+	var operator said
+	cfg.Say = operator.say
+	s := open(t, cfg)
+	for i := range 10 {
+		appendNumbered(t, s, i, i+1)
+		if err := s.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.await(t.Context(), func() error {
+			s.queueMu.Lock()
+			defer s.queueMu.Unlock()
+			if len(s.leaving) > 0 {
+				return errNoFile
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.vacuum(); err != nil {
+		t.Fatal(err)
+	}
+	var archived []string
+	for _, name := range verifyAll(t, dir) {
+		if strings.Contains(name, "@") {
+			archived = append(archived, name)
+		}
+	}
+	if len(archived) != 4 {
+		t.Errorf("%d archived files, want 4 and the current one: %v", len(archived), archived)
+	}
+	if diff := cmp.Diff(numbered(6, 10), storedIn(t, dir, false, "system@")); diff != "" {
+		t.Errorf("entries kept (-want +got):\n%s", diff)
+	}
+	if !operator.has("removed 1 files") {
+		t.Errorf("the operator was told %q", operator.lines)
+	}
+	u := s.Status().Usage
+	if u.Archived != 4 || u.Bytes == 0 || u.Available == 0 || u.Limit == 0 {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+func TestVacuumBySize(t *testing.T) {
+	files := []stored{{name: "1", size: 100, realtime: 1}, {name: "2", size: 100, realtime: 2}, {name: "3", size: 100, realtime: 3}}
+	l := Limits{MaxRetention: time.Hour, MaxFiles: 10}
+	hour := uint64(time.Hour / time.Microsecond)
+	tests := []struct {
+		name       string
+		now        uint64
+		sum, limit uint64
+		count      int
+		want       bool
+	}{
+		{"within all limits", 10, 300, 300, 3, false},
+		{"over the space", 10, 301, 300, 3, true},
+		{"over the number", 10, 300, 300, 11, true},
+		{"over the age", hour + 1, 300, 300, 3, true},
+		{"of the age but for a moment", hour, 300, 300, 3, false},
+	}
+	for _, tt := range tests {
+		if got := l.excess(files[0], tt.now, tt.sum, tt.limit, tt.count); (got != "") != tt.want {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+	}
+}
