@@ -57,7 +57,7 @@ func run(argv []string, stderr io.Writer) int {
 		code = min(code, exitFailed)
 	}
 	if line != "" {
-		fmt.Fprintln(stderr, errorLine(prefix, verb, line))
+		fmt.Fprintln(stderr, errorLine(prefix, verb, line)) //nolint:errcheck // nowhere else to say it
 	}
 	return code
 }

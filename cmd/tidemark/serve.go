@@ -57,7 +57,7 @@ func (f *serveFlags) load(cmd *cobra.Command) (config.Config, []config.Warning, 
 	path, required := f.file, f.file != ""
 	if !required {
 		// Without a home there is no default file, and none is needed.
-		path, _ = environment().ConfigFile() //nolint:errcheck // see above
+		path, _ = environment().ConfigFile()
 	}
 	c, warnings := config.Defaults(), []config.Warning(nil)
 	if path != "" {

@@ -40,7 +40,7 @@ func Call(ctx context.Context, path, method string, params any) (json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	defer nc.Close() //nolint:errcheck // all was read, or an error is on its way
+	defer nc.Close()
 	stop := context.AfterFunc(ctx, func() {
 		nc.SetDeadline(time.Unix(1, 0)) //nolint:errcheck // fails only when closed
 	})

@@ -127,18 +127,15 @@ func (d *daemon) ready() error {
 	return nil
 }
 
-// Signals that are commands. SIGRTMIN+1 is 35 as the C library counts, 34 as
-// the Go runtime passes on a SIGRTMIN that was counted from the kernel's.
-const (
-	signalSync      = syscall.Signal(35)
-	signalSyncOther = syscall.Signal(34)
-)
+// signalSync is SIGRTMIN+1 as glibc, and with it kill(1), counts: the kernel's
+// first real-time signal is 32, and the C library keeps two for itself.
+const signalSync = syscall.Signal(35)
 
 // watchSignals obeys signals until ctx is done and the returned function has
 // been called, which waits for a command in progress.
 func (d *daemon) watchSignals(ctx context.Context) (stop func()) {
 	c := make(chan os.Signal, 8)
-	signal.Notify(c, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, signalSync, signalSyncOther)
+	signal.Notify(c, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, signalSync)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -162,7 +159,7 @@ func (d *daemon) obey(ctx context.Context, s os.Signal) {
 	case syscall.SIGUSR1: // flush: there is one place for logs
 	case syscall.SIGUSR2:
 		err = d.Rotate(ctx)
-	case signalSync, signalSyncOther:
+	case signalSync:
 		err = d.Synchronize(ctx)
 	}
 	if err != nil {

@@ -41,8 +41,8 @@ func LockDir(dir string) (*Lock, error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		b := make([]byte, 32)
-		n, _ := f.ReadAt(b, 0)                                   //nolint:errcheck // the end of the file is no error
-		pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n]))) //nolint:errcheck // 0 is unknown
+		n, _ := f.ReadAt(b, 0) // the end of the file is no error
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 		err = &InUseError{Dir: dir, PID: pid}
 	}
 	if err == nil {

@@ -90,7 +90,7 @@ func (s *Store) header(name string) (journal.Header, error) {
 	if err != nil {
 		return journal.Header{}, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	jf, err := journal.NewFile(f, func() int64 {
 		n, err := f.Size()
 		if err != nil {
@@ -192,7 +192,7 @@ func (s *Store) ownerOf(path string) (uid uint32, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	defer j.Close() //nolint:errcheck // it was only read
+	defer j.Close()
 	e, err := j.Next()
 	if err != nil {
 		return 0, false

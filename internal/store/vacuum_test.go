@@ -22,7 +22,8 @@ func TestLimits(t *testing.T) {
 		{"a small disk", gib, Limits{}, Limits{MaxUse: gib / 10, KeepFree: gib / 20, MaxFileSize: gib / 10 / 8, MaxFiles: 100, MaxFileAge: defaultFileAge, minUse: 16 << 20}},
 		{"a tiny disk", 4 << 20, Limits{}, Limits{MaxUse: 1 << 20, KeepFree: 4 << 20 / 20, MaxFileSize: 512 << 10, MaxFiles: 100, MaxFileAge: defaultFileAge, minUse: 1 << 20}},
 		{
-			"given", 1000 * gib, Limits{MaxUse: gib, KeepFree: 2 * gib, MaxFileSize: gib, MaxFiles: -1, MaxFileAge: -1, MaxRetention: time.Hour},
+			"given", 1000 * gib,
+			Limits{MaxUse: gib, KeepFree: 2 * gib, MaxFileSize: gib, MaxFiles: -1, MaxFileAge: -1, MaxRetention: time.Hour},
 			Limits{MaxUse: 2 * gib, KeepFree: 2 * gib, MaxFileSize: gib, MaxFiles: -1, MaxFileAge: -1, MaxRetention: time.Hour, minUse: 16 << 20},
 		},
 	}

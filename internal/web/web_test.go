@@ -84,7 +84,9 @@ func config(s Sink) Config {
 func gz(s string) string {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	io.WriteString(z, s)
+	if _, err := io.WriteString(z, s); err != nil {
+		panic(err)
+	}
 	z.Close()
 	return b.String()
 }
@@ -233,7 +235,9 @@ func TestLiveStream(t *testing.T) {
 		done <- string(b)
 	}()
 	for _, line := range []string{"one", "two"} {
-		io.WriteString(in, "{"+line+"}\n")
+		if _, err := io.WriteString(in, "{"+line+"}\n"); err != nil {
+			t.Fatal(err)
+		}
 		if got := <-appended; got != line+"@127.0.0.1" {
 			t.Errorf("appended %s, want %s", got, line)
 		}

@@ -1,0 +1,252 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs"
+	"github.com/tidemark-log/tidemark/journal"
+	"github.com/tidemark-log/tidemark/settle"
+)
+
+// smallFile is journald's smallest file: 1,536 distinct fields fill it.
+const smallFile = 512 << 10
+
+// hookFS is the machine's file system; hook is asked before each call that
+// changes something, and its error is the call's.
+type hookFS struct {
+	vfs.OS
+	mu   sync.Mutex
+	hook func(op, name string) error
+}
+
+func (h *hookFS) set(hook func(op, name string) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hook = hook
+}
+
+func (h *hookFS) ask(op, name string) error {
+	h.mu.Lock()
+	hook := h.hook
+	h.mu.Unlock()
+	if hook == nil {
+		return nil
+	}
+	return hook(op, name)
+}
+
+func (h *hookFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	if flag&os.O_CREATE != 0 {
+		if err := h.ask("create", name); err != nil {
+			return nil, err
+		}
+	}
+	f, err := h.OS.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return &hookFile{f, h}, nil
+}
+
+func (h *hookFS) Rename(from, to string) error {
+	if err := h.ask("rename", from); err != nil {
+		return err
+	}
+	return h.OS.Rename(from, to)
+}
+
+func (h *hookFS) SyncDir(name string) error {
+	if err := h.ask("syncdir", name); err != nil {
+		return err
+	}
+	return h.OS.SyncDir(name)
+}
+
+type hookFile struct {
+	vfs.File
+	fs *hookFS
+}
+
+func (f *hookFile) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.fs.ask("write", f.Name()); err != nil {
+		return 0, err
+	}
+	return f.File.WriteAt(p, off)
+}
+
+func (f *hookFile) Allocate(off, n int64) error {
+	if err := f.fs.ask("allocate", f.Name()); err != nil {
+		return err
+	}
+	return f.File.Allocate(off, n)
+}
+
+func (f *hookFile) Datasync() error {
+	if err := f.fs.ask("datasync", f.Name()); err != nil {
+		return err
+	}
+	return f.File.Datasync()
+}
+
+func (f *hookFile) Sync() error {
+	if err := f.fs.ask("sync", f.Name()); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+// said collects what is said to the operator.
+type said struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (s *said) say(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, line)
+}
+
+func (s *said) has(part string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.lines, func(l string) bool { return strings.Contains(l, part) })
+}
+
+// testConfig is that of a store in dir with small files.
+func testConfig(dir string, fsys vfs.FS) Config {
+	return Config{
+		FS: fsys, Dir: dir, MachineID: testMachine, BootID: testBoot,
+		Settings: Settings{Limits: Limits{MaxFileSize: smallFile, KeepFree: 1, MaxUse: 1 << 30}},
+	}
+}
+
+func open(t *testing.T, cfg Config) *Store {
+	t.Helper()
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(context.Background()) })
+	return s
+}
+
+// line is an entry with a field of its own.
+func line(owner uint32, text string) entry.Entry {
+	return entry.Entry{Owner: owner, Fields: []entry.Field{entry.Field("MESSAGE=" + text), entry.Field("_UID=" + fmt.Sprint(owner))}}
+}
+
+// stored returns the messages of the files whose names begin with one of
+// prefixes, in their order; tidemark's own entries only with own. Each file must
+// verify.
+func storedIn(t *testing.T, dir string, own bool, prefixes ...string) []string {
+	t.Helper()
+	dir = filepath.Join(dir, testMachine.String())
+	var paths []string
+	for _, name := range names(t, dir) {
+		for _, p := range prefixes {
+			if strings.HasPrefix(name, p) {
+				paths = append(paths, filepath.Join(dir, name))
+			}
+		}
+	}
+	j, err := journal.Open(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if skipped := j.Skipped(); len(skipped) > 0 {
+		t.Fatalf("not readable: %v", skipped)
+	}
+	var out []string
+	for {
+		e, err := j.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _ := e.Get("MESSAGE")
+		if transport, _ := e.Get("_TRANSPORT"); own || string(transport) != "driver" {
+			out = append(out, string(m))
+		}
+	}
+}
+
+// names lists a directory.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+// verifyAll checks every file of the store and returns their names.
+func verifyAll(t *testing.T, dir string) []string {
+	t.Helper()
+	dir = filepath.Join(dir, testMachine.String())
+	all := names(t, dir)
+	for _, name := range all {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := journal.Verify(t.Context(), f, info.Size(), name, journal.VerifyOptions{})
+		f.Close()
+		if err != nil || !report.OK() {
+			t.Errorf("verify %s: %v %v", name, err, report.Problems)
+		}
+	}
+	return all
+}
+
+// numbered returns the messages from..to-1.
+func numbered(from, to int) []string {
+	var out []string
+	for i := from; i < to; i++ {
+		out = append(out, fmt.Sprintf("message %d", i))
+	}
+	return out
+}
+
+// appendNumbered appends those messages, some at a time, and waits for them.
+func appendNumbered(t *testing.T, s *Store, from, to int) {
+	t.Helper()
+	var all journal.Ticket
+	for i := from; i < to; i += 7 {
+		var batch []entry.Entry
+		for k := i; k < min(i+7, to); k++ {
+			batch = append(batch, line(0, fmt.Sprintf("message %d", k)))
+		}
+		ticket, err := s.Append(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Join(ticket)
+	}
+	if err := s.Wait(t.Context(), all, settle.Synced); err != nil {
+		t.Fatal(err)
+	}
+}
