@@ -16,7 +16,8 @@ import (
 // confirmed may be missing, and Repair brings it into order. One attempt is made.
 // A second call returns the same.
 //
-// System calls: pwrite, fdatasync, pwrite of the header, fdatasync, close.
+// System calls: those of what is pending; fsync, pwrite of the header, fsync,
+// close.
 func (w *Writer) Close() error {
 	if err := w.shut(StateOffline); err != nil {
 		return fmt.Errorf("close journal %s: %w", w.Path(), err)
@@ -29,8 +30,8 @@ func (w *Writer) Close() error {
 // before everything is synced it returns ctx's error, and the file is still
 // open.
 //
-// System calls: pwrite, fdatasync, pwrite of the header, ftruncate, fsync, pwrite
-// of the header, fsync, close.
+// System calls: those of what is pending; pwrite of the header, ftruncate, fsync,
+// pwrite of the header, fsync, close.
 func (w *Writer) Archive(ctx context.Context) error {
 	err := w.Settle(ctx)
 	if err != nil && ctx.Err() != nil {

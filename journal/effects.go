@@ -48,20 +48,31 @@ func (w *Writer) put(upTo uint64, index bool) (uint64, error) {
 	return w.written.Load(), nil
 }
 
-// indexNow tells whether a write should include the index though nobody asked:
-// always without a window; at the leading edge, when nothing was written for a
-// window; and when the notes for it take a large part of the buffer.
+// How often a write includes the index though nobody asked for it: such writes
+// take at most one part in indexShare of the time, and come at least a window
+// divided by indexBurst apart. So a few lines a second are each written whole,
+// and a flood pays for the index once a window.
+const (
+	indexShare = 50
+	indexBurst = 8
+)
+
+// indexNow tells whether a write should include the index: always without a
+// window; when notes for it take a large part of the buffer; else when the last
+// one was long enough ago.
 func (w *Writer) indexNow() bool {
-	if w.o.Index < 0 || int64(len(w.m.slots))*8 > w.o.Buffer/4 {
+	if w.o.Index < 0 || int64(len(w.m.slots))*8 > w.o.Buffer/4 || w.lastIndex.IsZero() {
 		return true
 	}
-	return !w.indexOwed && (w.lastIndex.IsZero() || time.Since(w.lastIndex) >= w.o.Index)
+	gap := min(max(indexShare*w.indexTook, w.o.Index/indexBurst), w.o.Index)
+	return time.Since(w.lastIndex) >= gap
 }
 
 // putStage writes the stage and says so to everyone concerned. With an error the
 // stage stays as it is.
 func (w *Writer) putStage() error {
 	s := &w.stage
+	begin := time.Now()
 	err := w.reserve(s)
 	if err == nil {
 		err = s.write(w.f)
@@ -77,6 +88,7 @@ func (w *Writer) putStage() error {
 	w.indexOwed = !index
 	if index {
 		w.lastIndex = time.Now()
+		w.indexTook = w.lastIndex.Sub(begin)
 	}
 	w.written.Store(pos)
 	s.reset()

@@ -20,7 +20,7 @@ func (w *Writer) GrowAhead() error {
 	w.mu.Lock()
 	end := w.m.end()
 	w.mu.Unlock()
-	if err := w.growTo(end + growMargin + 1); err != nil {
+	if err := w.growTo(end+growMargin+1, true); err != nil {
 		return fmt.Errorf("grow journal: %w", err)
 	}
 	return nil
@@ -41,18 +41,19 @@ func (w *Writer) askForSpace(end uint64) {
 }
 
 // growTo allocates the file up to at least end, but not beyond its limit unless
-// end is: in steps of 8 MiB, as journald does.
-func (w *Writer) growTo(end uint64) error {
+// end is: in steps of 8 MiB, as journald does. Ahead of need it does nothing
+// once the file is being closed, which gives space back.
+func (w *Writer) growTo(end uint64, ahead bool) error {
 	w.growing.Lock()
 	defer w.growing.Unlock()
 	w.mu.Lock()
 	have := w.m.hdr.HeaderSize + w.m.hdr.ArenaSize
 	limit := w.m.limit
-	closed := w.noMore
+	closing := w.noMore
 	w.mu.Unlock()
 	const step = object.AllocationStep
 	want := min((end+step-1)/step*step, limit)
-	if want <= have || closed && end <= have {
+	if want <= have || closing && ahead {
 		return nil
 	}
 	if err := w.f.Allocate(int64(have), int64(want-have)); err != nil {
@@ -67,7 +68,7 @@ func (w *Writer) growTo(end uint64) error {
 // reserve makes sure that what s writes has its place, and puts the size into
 // its header: a reader finds all of it inside the file.
 func (w *Writer) reserve(s *wStage) error {
-	if err := w.growTo(s.end); err != nil {
+	if err := w.growTo(s.end, false); err != nil {
 		return err
 	}
 	w.mu.Lock()

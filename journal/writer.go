@@ -58,7 +58,8 @@ type Writer struct {
 	io        sync.Mutex // held while the file is written; taken before growing and mu
 	stage     wStage     // what is being written, or could not be
 	indexOwed bool       // the file lacks links
-	lastIndex time.Time  // when links were last written
+	lastIndex time.Time  // when links were last written; zero: never
+	indexTook time.Duration
 
 	mu       sync.Mutex
 	m        *wMem
