@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -124,7 +125,7 @@ func TestWriterWritesTheBytesOfJournalRemote(t *testing.T) {
 		name := fmt.Sprintf("regular %v unkeyed %v", fl.Regular, fl.Unkeyed)
 		t.Run(name, func(t *testing.T) {
 			g := newWGen(7)
-			entries := g.batch(6000)
+			entries := g.batch(map[bool]int{false: 800, true: 6000}[fl.Unkeyed])
 			g.newBoot()
 			entries = append(entries, g.batch(500)...)
 			want := wRemoteFile(t, entries, fl)
@@ -138,6 +139,35 @@ func TestWriterWritesTheBytesOfJournalRemote(t *testing.T) {
 			}
 			wSameBytes(t, got, want)
 		})
+	}
+}
+
+// A file that systemd has closed is continued, and still verifies.
+func TestOpenWriterContinuesFilesOfSystemd(t *testing.T) {
+	for _, fl := range []Flavour{{}, {Regular: true, Unkeyed: true}} {
+		g := newWGen(21)
+		b := wRemoteFile(t, g.batch(400), fl)
+		path := filepath.Join(t.TempDir(), "a.journal")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenWriter(path, Options{MachineID: entry.ID{3}}); !errors.Is(err, ErrOtherMachine) {
+			t.Errorf("OpenWriter of another machine's file: %v", err)
+		}
+		w, err := OpenWriter(path, Options{MachineID: decodeHeader(b).MachineID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, n, err := w.Append(t.Context(), g.batch(500)); n != 500 || err != nil {
+			t.Fatal(n, err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wVerify(t, path)
+		if n := bytes.Count(wExport(t, path), []byte("__CURSOR=")); n != 900 {
+			t.Errorf("journalctl shows %d entries, want 900", n)
+		}
 	}
 }
 

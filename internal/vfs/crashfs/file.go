@@ -53,6 +53,9 @@ func (p *page) put(off int64, b []byte) {
 }
 
 func (in *inode) write(b []byte, off int64) {
+	if len(b) == 0 {
+		return
+	}
 	in.setSize(max(in.size(), off+int64(len(b))))
 	for len(b) > 0 {
 		i, o := off/pageSize, off%pageSize
