@@ -132,8 +132,11 @@ func (s *Store) noteSpace(f *file, err error) {
 			s.archiver.Ring()
 		}
 	case err == nil && f.full.Swap(false):
-		s.later(event{4, msgSpaceAgain, "the disk was full and senders waited; there is space again"})
+		const text = "the disk was full and senders waited; there is space again"
+		s.say(text)
+		s.later(event{4, msgSpaceAgain, text})
 		s.janitor.Ring()
+		s.archiver.Ring()
 	}
 }
 

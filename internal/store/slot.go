@@ -86,10 +86,9 @@ func (sl *slot) put(ctx context.Context, run []entry.Entry, t *journal.Ticket, w
 		if n > 0 {
 			changed = nil
 		}
-		var bad *journal.EntryError
 		switch {
 		case err == nil:
-		case errors.As(err, &bad):
+		case isEntryError(err):
 			sl.store.counts.unstorable.Add(1)
 			if wait {
 				sl.store.later(event{4, msgStore, "an entry was left out: " + err.Error()})
@@ -113,6 +112,12 @@ func (sl *slot) put(ctx context.Context, run []entry.Entry, t *journal.Ticket, w
 		}
 	}
 	return 0, unstorable
+}
+
+// isEntryError reports whether err is about one entry, which no file can hold.
+func isEntryError(err error) bool {
+	_, ok := errors.AsType[*journal.EntryError](err)
+	return ok
 }
 
 // try appends what it can without waiting: n entries. refuseFull refuses at
