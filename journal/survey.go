@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/vfs"
@@ -380,15 +381,21 @@ func (s *wSurvey) takeEntry(off uint64, b []byte) error {
 	for i := uint64(0); i < n; i += m.entryItem {
 		ref := m.slotAt(b[object.EntryItems+i:])
 		id := s.dataOf.get(refOf(ref))
-		if ref%8 != 0 || ref <= last || id == 0 {
+		if ref%8 != 0 || id == 0 {
 			s.items = s.items[:from]
 			return bad("item %d of the entry is no data object: %#x", i/m.entryItem, ref)
+		}
+		// Items are sorted, but for entries that journald has copied from
+		// /run/log/journal. None comes twice.
+		if ref <= last && slices.Contains(s.items[from:], id) {
+			s.items = s.items[:from]
+			return bad("item %d of the entry came before: %#x", i/m.entryItem, ref)
 		}
 		if at := object.EntryItems + i + 8; !m.compact && object.U64(b, int(at)) != m.data.at(id).hash {
 			s.items = s.items[:from]
 			return bad("item %d of the entry has another hash", i/m.entryItem)
 		}
-		last = ref
+		last = max(last, ref)
 		s.items = append(s.items, id)
 	}
 	s.entries = append(s.entries, refOf(off))

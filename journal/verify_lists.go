@@ -119,8 +119,10 @@ func (v *verifier) linkArray(a uint64) error {
 	return nil
 }
 
-// linkEntry checks the items of the entry at p: DATA objects, ascending, each
-// once, reachable by its hash; and that xor_hash is theirs.
+// linkEntry checks the items of the entry at p: DATA objects, reachable by their
+// hashes and with the entry in their lists as often as it has them; and that
+// xor_hash is theirs. They need not be sorted: in the entries that journald
+// copies from /run/log/journal they are not.
 func (v *verifier) linkEntry(p uint64) error {
 	o, why, err := v.objectAt(p)
 	if err != nil {
@@ -153,7 +155,6 @@ func (v *verifier) linkEntry(p uint64) error {
 // vItems is the state of linkEntry.
 type vItems struct {
 	p, elem, mix uint64
-	last         uint64 // item before
 	xor          uint64 // xor_hash less the items seen
 	checkXor     bool
 }
@@ -170,12 +171,6 @@ func (v *verifier) linkItems(it *vItems, b []byte) {
 			continue
 		}
 		h := &v.hot[i]
-		if q <= it.last {
-			v.fail(it.p, ProblemEntry, "Entry items not sorted (%06x <= %06x)", q, it.last)
-			it.checkXor = false
-			continue
-		}
-		it.last = q
 		if h.flags&(vReached|vDamaged) != vReached {
 			if h.flags&(vReached|vSaid) == 0 {
 				v.fail(it.p, ProblemEntry, "Data object missing from hash table")
