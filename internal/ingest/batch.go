@@ -77,9 +77,9 @@ func within(f, data []byte) bool {
 
 // words are fields that many entries share. They are never changed.
 type words struct {
-	journal, syslog, stdout, kernel, driver, http entry.Field // _TRANSPORT
-	kernelName                                    entry.Field // SYSLOG_IDENTIFIER
-	priority                                      [8]entry.Field
+	journal, syslog, stdout, kernel, http entry.Field // _TRANSPORT
+	kernelName                            entry.Field // SYSLOG_IDENTIFIER
+	priority                              [8]entry.Field
 }
 
 func newWords() words {
@@ -88,7 +88,6 @@ func newWords() words {
 		syslog:     entry.Field("_TRANSPORT=syslog"),
 		stdout:     entry.Field("_TRANSPORT=stdout"),
 		kernel:     entry.Field("_TRANSPORT=kernel"),
-		driver:     entry.Field("_TRANSPORT=driver"),
 		http:       entry.Field("_TRANSPORT=http"),
 		kernelName: entry.Field("SYSLOG_IDENTIFIER=kernel"),
 	}

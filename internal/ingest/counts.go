@@ -55,6 +55,7 @@ const (
 	kmsgMalformed
 	kmsgMissed
 	kmsgOverrun
+	kmsgRead
 	kmsgRefused
 	peerLookups
 	peerGone
@@ -62,12 +63,35 @@ const (
 	reasonCount
 )
 
+// isLoss reports whether a message was lost, against the sender's will and that
+// of whoever has configured us.
+func (r reason) isLoss() bool {
+	switch r {
+	case nativeTooMany, nativeTooLarge, nativeMalformed, nativeTruncated, nativeControl,
+		nativeFDs, nativeFDPath, nativeFDKind, nativeFDSize, nativeFDRead, nativeRefused,
+		syslogTruncated, syslogControl, syslogFDs, syslogRefused,
+		stdoutTooMany, stdoutHeader, stdoutRead, stdoutRefused,
+		kmsgMalformed, kmsgRead, kmsgRefused:
+		return true
+	default: // counted, or told by an event of its own
+		return false
+	}
+}
+
 // counts are updated by all sources.
-type counts [reasonCount]atomic.Uint64
+type counts struct {
+	n    [reasonCount]atomic.Uint64
+	lost atomic.Uint64
+	mark func(lost uint64) // told of every loss; nil: nobody is
+}
 
 func (c *counts) add(r reason, n uint64) {
-	if n > 0 {
-		c[r].Add(n)
+	if n == 0 {
+		return
+	}
+	c.n[r].Add(n)
+	if c.mark != nil && r.isLoss() {
+		c.mark(c.lost.Add(n))
 	}
 }
 
@@ -111,6 +135,7 @@ func (c *counts) list() []Count {
 		kmsgMalformed:   {Name: "kmsg", Reason: "malformed"},
 		kmsgMissed:      {Name: "kmsg", Reason: "missed"},
 		kmsgOverrun:     {Name: "kmsg", Reason: "overrun"},
+		kmsgRead:        {Name: "kmsg", Reason: "unreadable"},
 		kmsgRefused:     {Name: "kmsg", Reason: "refused"},
 		peerLookups:     {Name: "peer", Reason: "lookups"},
 		peerGone:        {Name: "peer", Reason: "gone"},
@@ -118,7 +143,7 @@ func (c *counts) list() []Count {
 	}
 	list := make([]Count, 0, reasonCount-1)
 	for r := noReason + 1; r < reasonCount; r++ {
-		names[r].N = c[r].Load()
+		names[r].N = c.n[r].Load()
 		list = append(list, names[r])
 	}
 	return list

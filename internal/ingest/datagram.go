@@ -5,8 +5,6 @@ import (
 	"errors"
 	"os"
 	"time"
-
-	"github.com/tidemark-log/tidemark/entry"
 )
 
 // A socket that is read at more than floodRate messages a second is in a flood:
@@ -203,11 +201,7 @@ func (in *Ingest) passes(b *batch, p *peer, priority uint8, now time.Duration, w
 		return false
 	}
 	if suppressed > 0 {
-		// The notice goes before the entry whose fields have been gathered.
-		held := append([]entry.Field(nil), b.fields[b.start:]...)
-		b.drop()
-		in.suppressed(b, p, suppressed)
-		b.addAll(held)
+		in.suppressed(p, suppressed)
 	}
 	return true
 }

@@ -69,6 +69,10 @@ type Config struct {
 	// with the oldest message.
 	KmsgState string
 
+	// Event takes what we have to say ourselves: what was lost, and why. It must not
+	// block, and may be called concurrently. Nil: nobody is told.
+	Event func(priority int, msgID, text string, fields ...entry.Field)
+
 	// Where to look things up, for tests. Empty: /proc, /run/systemd/units,
 	// /run/user.
 	proc, units, users string
@@ -81,6 +85,9 @@ const (
 	DefaultMaxStreams = 4096
 )
 
+// ErrClosed is the error of Run after Close, and of a second Run.
+var ErrClosed = errors.New("ingest is closed")
+
 // Ingest owns the sockets. Open makes one.
 type Ingest struct {
 	cfg    Config
@@ -89,8 +96,10 @@ type Ingest struct {
 	host   *host
 	words  words
 	limits *limiter
-	self   []entry.Field // who we are
-	begin  time.Time     // batches count time from here
+	begin  time.Time // batches count time from here
+
+	losses *settle.Settler
+	told   [reasonCount]uint64 // losses told so far; the settler's
 
 	abort  context.Context //nolint:containedctx // ends with Close, whatever Run's is
 	cancel context.CancelFunc
@@ -99,7 +108,10 @@ type Ingest struct {
 	stdout         *listener
 	kmsg           *kmsg // nil: not read
 	bound          []boundSocket
-	closeOnce      sync.Once
+
+	mu      sync.Mutex
+	running bool // guarded by mu; Run was called and the sources close themselves
+	closed  bool // guarded by mu
 }
 
 // boundSocket is a socket file to be removed at the end.
@@ -122,7 +134,8 @@ func Open(cfg Config, sink Sink) (*Ingest, error) {
 		begin:  time.Now(),
 	}
 	in.abort, in.cancel = context.WithCancel(context.Background())
-	in.self = in.whoWeAre()
+	in.losses = in.newLosses()
+	in.counts.mark = in.losses.Mark
 	if err := in.open(); err != nil {
 		in.Close() //nolint:errcheck // the error at hand says more
 		return nil, err
@@ -196,18 +209,6 @@ func (in *Ingest) bind(name string, kind int) (*os.File, error) {
 	return f, nil
 }
 
-// whoWeAre are the trusted fields of our own entries.
-func (in *Ingest) whoWeAre() []entry.Field {
-	c := credentials{int32(os.Getpid()), uint32(os.Geteuid()), uint32(os.Getegid())}
-	f := unknownFacts()
-	proc := in.proc()
-	if dir, err := proc.open(int(c.pid)); err == nil {
-		proc.read(dir, &f, nil)
-		unix.Close(dir) //nolint:errcheck // nothing was written to it
-	}
-	return f.appendFields(nil, c)
-}
-
 // source is one goroutine's work. run returns when the gate's end has been
 // reached or the socket is closed.
 type source interface {
@@ -230,6 +231,13 @@ func (in *Ingest) all() []source {
 // may be called once. An error means that a socket could not be read any more;
 // the others have been drained then too.
 func (in *Ingest) Run(ctx context.Context) error {
+	in.mu.Lock()
+	begun := in.running || in.closed
+	in.running = true
+	in.mu.Unlock()
+	if begun {
+		return ErrClosed
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	sources := in.all()
@@ -249,6 +257,7 @@ func (in *Ingest) Run(ctx context.Context) error {
 		})
 	}
 	running.Wait()
+	in.losses.Settle(in.abort) //nolint:errcheck // the effect cannot fail
 	if in.abort.Err() != nil {
 		return fmt.Errorf("ingest: %w", in.abort.Err())
 	}
@@ -271,17 +280,34 @@ func (in *Ingest) sources() []*gate {
 // still blocked in the sink is given up, and what it held is lost. After Run has
 // returned nothing is lost. It is idempotent.
 func (in *Ingest) Close() error {
-	in.closeOnce.Do(func() {
-		in.cancel()
-		for _, b := range in.bound {
-			unlink(b.file, b.info)
-			b.file.Close() //nolint:errcheck // nothing was written to it
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.closed {
+		return nil
+	}
+	in.closed = true
+	in.cancel()
+	for _, b := range in.bound {
+		unlink(b.file, b.info)
+		b.file.Close() //nolint:errcheck // nothing was written to it
+	}
+	if in.kmsg != nil {
+		in.kmsg.closeFiles()
+	}
+	if !in.running {
+		for _, d := range []*datagrams{in.native, in.syslog} {
+			if d != nil {
+				d.close()
+			}
+		}
+		if in.stdout != nil {
+			in.stdout.gate.close(nil)
 		}
 		if in.kmsg != nil {
-			in.kmsg.closeFiles()
+			in.kmsg.gate.close(nil)
 		}
-	})
-	return nil
+	}
+	return in.losses.Close()
 }
 
 // now is the monotonic time since Open.

@@ -105,10 +105,12 @@ func (k *kmsg) run(ctx context.Context) error {
 		switch {
 		case isTimeout(err):
 			k.gate.woken()
-		case errors.Is(err, os.ErrClosed), errors.Is(err, io.EOF):
+		case errors.Is(err, os.ErrClosed), errors.Is(err, io.EOF), ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return err
+			// Everything else works without the kernel's log.
+			k.in.counts.add(kmsgRead, 1)
+			return nil
 		}
 		if budget < 0 {
 			continue
@@ -223,7 +225,7 @@ func (k *kmsg) record(line []byte) {
 // missed says that records were overwritten before they could be read.
 func (k *kmsg) missed(n uint64) {
 	k.in.counts.add(kmsgMissed, n)
-	k.in.event(&k.batch, 4, messageMissed, "Missed "+strconv.FormatUint(n, 10)+" kernel messages", nil)
+	k.in.say(levelWarning, messageMissed, "Missed "+strconv.FormatUint(n, 10)+" kernel messages")
 }
 
 // metadata adds the _KERNEL_ fields of a record and returns the device.

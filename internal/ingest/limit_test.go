@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tidemark-log/tidemark/entry"
 )
 
 func unitFacts(unit string) *facts {
@@ -134,32 +136,27 @@ func TestRateLimit(t *testing.T) {
 }
 
 func TestSuppressedIsSaid(t *testing.T) {
+	var events [][]string
 	cfg := testConfig(t)
-	in := &Ingest{cfg: cfg, words: newWords(), host: newHost(&cfg), limits: newLimiter(time.Second, 1, nil)}
+	cfg.Event = func(priority int, id, text string, fields ...entry.Field) {
+		all := []string{itoa(priority), id, text}
+		for _, f := range fields {
+			all = append(all, string(f))
+		}
+		events = append(events, all)
+	}
+	in := &Ingest{cfg: cfg, limits: newLimiter(time.Second, 1, nil)}
 	p := &peer{peerKey: credentials{77, 1, 2}, facts: *unitFacts("a.service")}
 	var b batch
-	say := func(text string, at time.Duration) {
-		b.addBytes("MESSAGE=", []byte(text))
-		if in.passes(&b, p, 6, at, nativeReasons()) {
-			b.end(0, false)
-		}
+	var got []bool
+	for _, at := range []time.Duration{1, 2, 3, 2 * time.Second} {
+		got = append(got, in.passes(&b, p, 6, at, nativeReasons()))
 	}
-	say("first", 1)
-	say("dropped", 2)
-	say("dropped", 3)
-	say("second", 2*time.Second)
-	var got []string
-	for _, e := range b.entries {
-		got = append(got, get(t, e, "MESSAGE"))
-	}
-	wantDiff(t, "messages", []string{"first", "Suppressed 2 messages from a.service", "second"}, got)
-	for name, want := range map[string]string{
-		"N_DROPPED": "2", "MESSAGE_ID": messageDropped, "OBJECT_PID": "77", "OBJECT_SYSTEMD_UNIT": "a.service", "_TRANSPORT": "driver",
-	} {
-		if v := get(t, b.entries[1], name); v != want {
-			t.Errorf("%s = %q, want %q", name, v, want)
-		}
-	}
+	wantDiff(t, "passed", []bool{true, false, false, true}, got)
+	wantDiff(t, "events", [][]string{{
+		"6", messageDropped, "Suppressed 2 messages from a.service", "N_DROPPED=2",
+		"OBJECT_PID=77", "OBJECT_UID=1", "OBJECT_GID=2", "OBJECT_SYSTEMD_UNIT=a.service",
+	}}, events)
 }
 
 func TestUnitSettings(t *testing.T) {

@@ -305,7 +305,7 @@ func TestYoungerProcess(t *testing.T) {
 	if young.facts.comm == "" {
 		t.Error("nothing known about the process itself")
 	}
-	if n := ps.counts[peerReused].Load(); n != 1 {
+	if n := ps.counts.n[peerReused].Load(); n != 1 {
 		t.Errorf("%d counted as reused, want 1", n)
 	}
 }

@@ -369,3 +369,54 @@ func TestHostnameChanges(t *testing.T) {
 		t.Error("not asked again")
 	}
 }
+
+// What is lost is told: the first at once, what follows together, the last of
+// all when Run ends.
+func TestLossesAreTold(t *testing.T) {
+	cfg := testConfig(t)
+	events := make(chan string, 10)
+	cfg.Event = func(priority int, _, text string, fields ...entry.Field) {
+		events <- itoa(priority) + " " + text + " " + string(fields[0])
+	}
+	r := startWith(t, cfg, &fakeSink{})
+	c := r.dial(nativeSocket)
+	lose := func() { r.sendFDs(c, []byte("MESSAGE=x\n"), 0) }
+	lose()
+	if got, want := <-events, "4 Lost 1 messages: native unexpected_fds 1 N_DROPPED=1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	lose()
+	lose()
+	r.write(c, "MESSAGE=cut\nX")
+	r.write(r.dial(stdoutSocket), "bad\n\nheader\n")
+	r.barrier()
+	if len(events) != 0 {
+		t.Errorf("told again within the window: %q", <-events)
+	}
+	r.stop()
+	if got, want := <-events, "4 Lost 3 messages: native unexpected_fds 2, stdout bad_header 1 N_DROPPED=3"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Close without Run leaves nothing open.
+func TestCloseWithoutRun(t *testing.T) {
+	before := openFDs(t)
+	cfg := testConfig(t)
+	in, err := Open(cfg, &fakeSink{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := openFDs(t); n != before {
+		t.Errorf("%d open descriptors, %d before", n, before)
+	}
+	if err := in.Run(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Run after Close: %v", err)
+	}
+	if err := in.Barrier(t.Context()); err != nil {
+		t.Errorf("Barrier after Close: %v", err)
+	}
+}
