@@ -113,6 +113,7 @@ func (d *daemon) ingestConfig() ingest.Config {
 		RateLimitInterval: cfg.RateLimitInterval,
 		RateLimitBurst:    uint32(min(cfg.RateLimitBurst, math.MaxUint32)),
 		Free:              d.store.Free,
+		Event:             d.store.Event,
 	}
 	if cfg.ReadKMsg && d.o.Env.UID == 0 {
 		c.Kmsg = "/dev/kmsg"
