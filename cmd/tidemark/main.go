@@ -64,7 +64,7 @@ func run(argv []string, stderr io.Writer) int {
 
 // errorLine is what a person sees: `tidemark VERB: what: why`, on one line.
 func errorLine(prefix, verb, line string) string {
-	line = strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+	line = strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	switch {
 	case prefix == "":
 		return "journalctl: " + line
