@@ -141,7 +141,7 @@ func start(t *testing.T, p place) *running {
 	return r
 }
 
-// kill is a daemon in a process of its own, for signals.
+// process is a daemon in a process of its own, which has no handler for TERM.
 type process struct {
 	*exec.Cmd
 	lines []string
@@ -165,8 +165,8 @@ func spawn(t *testing.T, p place) *process {
 	}
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
-			cmd.Process.Kill()
-			cmd.Wait()
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()         // killed: that is its error
 		}
 	})
 	lines, ready := untilReady(out)
@@ -371,7 +371,7 @@ func TestKill(t *testing.T) {
 	if err := d.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	d.Wait()
+	_ = d.Wait() // killed: that is its error
 	senders.Wait()
 	close(acked)
 	for m := range acked {
@@ -384,7 +384,7 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := again.Wait(); err == nil || again.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
-		t.Errorf("a child without a handler ended with %v", err)
+		t.Errorf("the second daemon ended with %v, want death by the signal", err)
 	}
 	third := start(t, p)
 	if err := third.stop(); err != nil {
