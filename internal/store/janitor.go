@@ -52,8 +52,10 @@ func (s *Store) tend(ctx context.Context) {
 // finds none rings the janitor in turn.
 func (s *Store) turn() time.Duration {
 	next := never
-	if err := s.publish(); err != nil {
-		s.say("give a file its name: " + err.Error())
+	if err := s.publish(false); err != nil {
+		if !outOfSpace(err) { // said by whoever has met it first
+			s.say("give a file its name: " + err.Error())
+		}
 		next = retryPause
 	}
 	s.openWanted()
@@ -84,8 +86,11 @@ func (s *Store) makeSpace() time.Duration {
 
 // publish gives the files of every rotation their names, the old one first: a
 // reader never sees two current files, and a crash in between leaves entries in
-// a prepared file that the next start finds.
-func (s *Store) publish() error {
+// a prepared file that the next start finds. The old one is written to its end
+// before the next one is seen: a follower that has shown an entry of the next
+// never shows what comes later with a lower number. Only with last does a full
+// disk not keep it from that.
+func (s *Store) publish(last bool) error {
 	for {
 		s.queueMu.Lock()
 		if len(s.retired) == 0 {
@@ -98,6 +103,10 @@ func (s *Store) publish() error {
 		if r.old != nil {
 			var err error
 			if gone, err = s.nameOld(r); err != nil {
+				return err
+			}
+			// With another error than a full disk the file may never be whole.
+			if err := r.old.w.SettleIndex(context.Background()); !last && outOfSpace(err) {
 				return err
 			}
 		}

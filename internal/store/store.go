@@ -234,7 +234,7 @@ func (s *Store) close(ctx context.Context) error {
 	s.progress.ring()
 	s.stop()
 	s.joined.Wait()
-	errs := []error{s.publish()}
+	errs := []error{s.publish(true)}
 	s.archiveQueued(ctx, true)
 	for _, sl := range s.slots() {
 		if sl.f == nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -217,6 +218,56 @@ func TestRotateAndSynchronize(t *testing.T) {
 		t.Fatal(err)
 	}
 	verifyAll(t, dir)
+}
+
+// TestNextFileIsSeenWhenTheOneBeforeIsWhole holds back the writes of a file that
+// is rotated out: its successor must not have its name until they are done, or
+// a reader that goes by the numbers would leave them out.
+func TestNextFileIsSeenWhenTheOneBeforeIsWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		fsys := &hookFS{}
+		s := open(t, testConfig(dir, fsys))
+		synctest.Wait()
+		var old string
+		fsys.set(func(_, name string) error { old = name; return nil })
+		appendNumbered(t, s, 0, 1)
+		synctest.Wait()
+		release := make(chan struct{})
+		fsys.set(func(op, name string) error {
+			if op == "write" && name == old {
+				<-release
+			}
+			return nil
+		})
+		for _, text := range numbered(1, 10) {
+			if _, err := s.Append(t.Context(), []entry.Entry{line(0, text)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rotated := make(chan error)
+		go func() { rotated <- s.Rotate(t.Context()) }()
+		synctest.Wait()
+		appendNumbered(t, s, 10, 20)
+		synctest.Wait()
+		if got := names(t, s.dir); slices.Contains(got, "system.journal") {
+			t.Errorf("files %v before the old one is written", got)
+		}
+		close(release)
+		if err := <-rotated; err != nil {
+			t.Fatal(err)
+		}
+		if got := names(t, s.dir); !slices.Contains(got, "system.journal") {
+			t.Errorf("files %v after Rotate", got)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		checkSequence(t, dir)
+		if diff := cmp.Diff(numbered(0, 20), storedIn(t, dir, false, "system")); diff != "" {
+			t.Errorf("entries (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestClosedStore(t *testing.T) {
