@@ -53,6 +53,7 @@ const (
 	stdoutRefused
 	kmsgEntries
 	kmsgMalformed
+	kmsgBadNames
 	kmsgMissed
 	kmsgOverrun
 	kmsgRead
@@ -133,6 +134,7 @@ func (c *counts) list() []Count {
 		stdoutRefused:   {Name: "stdout", Reason: "refused"},
 		kmsgEntries:     {Name: "kmsg", Reason: "entries"},
 		kmsgMalformed:   {Name: "kmsg", Reason: "malformed"},
+		kmsgBadNames:    {Name: "kmsg", Reason: "bad_names"},
 		kmsgMissed:      {Name: "kmsg", Reason: "missed"},
 		kmsgOverrun:     {Name: "kmsg", Reason: "overrun"},
 		kmsgRead:        {Name: "kmsg", Reason: "unreadable"},

@@ -238,11 +238,13 @@ func (k *kmsg) metadata(rest []byte) (device string) {
 		}
 		k.text = unescape(k.text[:0], line)
 		k.batch.addBytes("_KERNEL_", k.text)
-		if f := k.batch.fields[len(k.batch.fields)-1]; string(f.Name()) == "_KERNEL_DEVICE" {
-			device = string(f.Value())
-		} else if !entry.ValidName(f.Name(), true) || len(f.Name()) == len(f) {
+		f := k.batch.fields[len(k.batch.fields)-1]
+		switch name := f.Name(); {
+		case len(name) == len(f) || !entry.ValidName(name, true):
 			k.batch.fields = k.batch.fields[:len(k.batch.fields)-1]
-			k.in.counts.add(kmsgMalformed, 1)
+			k.in.counts.add(kmsgBadNames, 1)
+		case string(name) == "_KERNEL_DEVICE":
+			device = string(f.Value())
 		}
 	}
 	return device

@@ -33,7 +33,7 @@ func TestKmsgRecords(t *testing.T) {
 			"_SOURCE_MONOTONIC_TIMESTAMP=8", "_TRANSPORT=kernel", "PRIORITY=4", "SYSLOG_FACILITY=0",
 			"SYSLOG_IDENTIFIER=kernel", "MESSAGE=a\tb\nc\\d\\qe\\x00f\\",
 		}},
-		{"bad metadata", "4,9,8,-;text\n lower=x\n NOTHING\n OK=y\n", []string{
+		{"bad metadata", "4,9,8,-;text\n lower=x\n NOTHING\n DEVICE\n OK=y\n", []string{
 			"_KERNEL_OK=y",
 			"_SOURCE_MONOTONIC_TIMESTAMP=8", "_TRANSPORT=kernel", "PRIORITY=4", "SYSLOG_FACILITY=0",
 			"SYSLOG_IDENTIFIER=kernel", "MESSAGE=text",
