@@ -3,6 +3,7 @@ package entry
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 )
 
 // NativeCounts counts what a NativeDecoder has dropped, by reason.
@@ -55,13 +56,21 @@ const keepArena = 1 << 20
 // journald 252 is on purpose: an entry without valid fields, or with too many,
 // does not end the datagram, so that the entries behind it are not lost.
 func (d *NativeDecoder) Decode(datagram []byte) []Entry {
+	entries, _ := d.DecodeSome(datagram, math.MaxInt)
+	return entries
+}
+
+// DecodeSome is Decode that stops behind most entries: rest is what the next
+// call is to read, empty at the end. It bounds the memory that a file full of
+// tiny entries takes.
+func (d *NativeDecoder) DecodeSome(datagram []byte, most int) (entries []Entry, rest []byte) {
 	d.entries, d.fields, d.ends = d.entries[:0], d.fields[:0], d.ends[:0]
 	if cap(d.arena) > keepArena {
 		d.arena = nil
 	}
 	d.arena = d.arena[:0]
 	limits := d.Limits.withDefaults()
-	for rest := datagram; len(rest) > 0; {
+	for rest = datagram; len(rest) > 0 && len(d.entries) < most; {
 		rest = d.entry(rest, limits)
 	}
 	// The fields may have moved while they were gathered: slice them only now.
@@ -70,7 +79,7 @@ func (d *NativeDecoder) Decode(datagram []byte) []Entry {
 		d.entries[i].Fields = d.fields[start:end:(end + d.Spare)]
 		start = end + d.Spare
 	}
-	return d.entries
+	return d.entries, rest
 }
 
 // entry reads one entry up to and including its empty line and returns the

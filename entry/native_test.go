@@ -128,3 +128,37 @@ func TestAppendNative(t *testing.T) {
 		t.Errorf("datagram (-want +got):\n%s", diff)
 	}
 }
+
+// A datagram that is read a few entries at a time gives the same entries.
+func TestNativeDecoderSome(t *testing.T) {
+	datagram := []byte(strings.Repeat("A=1\nB=2\n\nX\n\x02\x00\x00\x00\x00\x00\x00\x00a\nb\n\nlower=1\n\n", 10) + "C=3\n")
+	text := func(entries []entry.Entry) (all []string) {
+		for _, e := range entries {
+			for _, f := range e.Fields {
+				all = append(all, string(f))
+			}
+			all = append(all, "")
+		}
+		return all
+	}
+	var whole, some entry.NativeDecoder
+	want := text(whole.Decode(datagram))
+	for most := 1; most < 25; most++ {
+		some.Counts = entry.NativeCounts{}
+		var got []string
+		for rest := datagram; len(rest) > 0; {
+			var entries []entry.Entry
+			entries, rest = some.DecodeSome(rest, most)
+			if len(entries) > most {
+				t.Fatalf("%d entries, want %d at most", len(entries), most)
+			}
+			got = append(got, text(entries)...)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%d at a time (-want +got):\n%s", most, d)
+		}
+		if some.Counts != whole.Counts {
+			t.Errorf("%d at a time: counts %+v, want %+v", most, some.Counts, whole.Counts)
+		}
+	}
+}
