@@ -64,7 +64,7 @@ func runDemo(ctx context.Context, o demo.Options) error {
 	return demo.Run(ctx, o)
 }
 
-// daemonSyncs asks the daemon behind socket how many syncs it has begun.
+// daemonSyncs asks the daemon behind socket how many syncs it has made.
 func daemonSyncs(ctx context.Context, socket string) (uint64, error) {
 	reply, err := control.Call(ctx, socket, "dev.tidemark.Log.Status", nil)
 	if err != nil {
@@ -74,11 +74,7 @@ func daemonSyncs(ctx context.Context, socket string) (uint64, error) {
 	if err := json.Unmarshal(reply, &a); err != nil {
 		return 0, fmt.Errorf("read the daemon's status: %w", err)
 	}
-	var n uint64
-	for _, f := range a.Files {
-		n += f.Syncs
-	}
-	return n, nil
+	return a.Syncs, nil
 }
 
 // verifyFile checks one file as `tidemark verify` does.

@@ -81,7 +81,6 @@ type File (
   tailSeqnum: int,
   headRealtime: int,
   tailRealtime: int,
-  syncs: int,
   error: ?string
 )
 
@@ -101,7 +100,8 @@ type Space (
 
 # The state of the daemon. sync is the sync policy, notify the window of change
 # notifications in microseconds; buffer is the bound of entries accepted and not
-# yet written, buffered what is in it, both in bytes
+# yet written, buffered what is in it, both in bytes; syncs are those of all files
+# since the start
 method Status() -> (
   version: string,
   pid: int,
@@ -116,6 +116,8 @@ method Status() -> (
   buffer: int,
   buffered: int,
   clockSteps: int,
+  syncs: int,
+  syncErrors: int,
   files: []File,
   space: Space,
   counts: []Count

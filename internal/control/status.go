@@ -21,7 +21,11 @@ type Status struct {
 	Buffered int64 `json:"buffered"`
 	// ClockSteps counts the steps back of the clock that were bridged by
 	// repeating the last time.
-	ClockSteps uint64  `json:"clockSteps"`
+	ClockSteps uint64 `json:"clockSteps"`
+	// Syncs counts the syncs of all files since the start, SyncErrors those that
+	// failed.
+	Syncs      uint64  `json:"syncs"`
+	SyncErrors uint64  `json:"syncErrors"`
 	Files      []File  `json:"files"`
 	Space      Space   `json:"space"`
 	Counts     []Count `json:"counts"`
@@ -43,7 +47,6 @@ type File struct {
 	TailSeqnum   uint64 `json:"tailSeqnum"`
 	HeadRealtime uint64 `json:"headRealtime"`
 	TailRealtime uint64 `json:"tailRealtime"`
-	Syncs        uint64 `json:"syncs"`
 	// Error is the last failure to write or sync; empty when there is none.
 	Error string `json:"error,omitempty"`
 }

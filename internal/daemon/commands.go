@@ -64,6 +64,8 @@ func (d *daemon) Status() control.Status {
 		Buffer:     st.Buffer,
 		Buffered:   st.Buffered,
 		ClockSteps: st.ClockSteps,
+		Syncs:      st.Syncs,
+		SyncErrors: st.SyncErrors,
 		Files:      []control.File{},
 		Space: control.Space{
 			Usage: st.Usage.Bytes, Limit: st.Usage.Limit, Available: st.Usage.Available, Archived: st.Usage.Archived, Full: st.Full,

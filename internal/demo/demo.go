@@ -25,7 +25,7 @@ type Options struct {
 	Program string
 	// Synchronize asks the daemon behind a control socket to settle everything.
 	Synchronize func(ctx context.Context, socket string) error
-	// Syncs reads how many syncs the daemon has begun since it started.
+	// Syncs reads how many syncs the daemon has made since it started.
 	Syncs func(ctx context.Context, socket string) (uint64, error)
 	// Verify is the fallback where the machine has no journalctl.
 	Verify func(ctx context.Context, path string) error
