@@ -7,6 +7,10 @@ import (
 	"github.com/tidemark-log/tidemark/entry"
 )
 
+// maxBatch is how many entries are handed over at once at most, but for those
+// of one datagram's last piece: what bounds the memory that tiny entries take.
+const maxBatch = 512
+
 // keepText is the largest text arena in bytes that is kept for the next batch.
 const keepText = 1 << 20
 

@@ -54,6 +54,9 @@ type Config struct {
 	LineMax int
 	// MaxStreams is how many stdout streams may be open. 0: DefaultMaxStreams.
 	MaxStreams int
+	// MaxStreamsPerUID is how many of them one user other than root may have. 0: a
+	// quarter of MaxStreams.
+	MaxStreamsPerUID int
 	// RateLimitInterval and RateLimitBurst limit what a unit may send. Either of
 	// them 0: no limit, but what systemd has set for the unit.
 	RateLimitInterval time.Duration
@@ -150,6 +153,9 @@ func (c *Config) defaults() {
 	c.LineMax = max(c.LineMax, MinLineMax)
 	if c.MaxStreams <= 0 {
 		c.MaxStreams = DefaultMaxStreams
+	}
+	if c.MaxStreamsPerUID <= 0 {
+		c.MaxStreamsPerUID = max(1, c.MaxStreams/4)
 	}
 	if c.proc == "" {
 		c.proc = "/proc"

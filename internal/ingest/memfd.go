@@ -31,10 +31,7 @@ func (n *native) file(ctx context.Context, m *message) {
 		return
 	}
 	defer unix.Munmap(data) //nolint:errcheck // cannot fail for a mapping of ours
-	if n.send(ctx) != nil {
-		return // ends with run
-	}
-	n.decode(m, data, false)
+	n.decode(ctx, m, data, true)
 	n.send(ctx)                       //nolint:errcheck // run sees the end of ctx with the next batch
 	n.decoder = entry.NativeDecoder{} // large fields are in its arena
 }

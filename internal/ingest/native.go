@@ -24,7 +24,7 @@ type native struct {
 func (n *native) take(ctx context.Context, m *message) {
 	switch {
 	case len(m.data) > 0 && len(m.fds) == 0:
-		n.decode(m, m.data, true)
+		n.decode(ctx, m, m.data, false)
 	case len(m.data) == 0 && len(m.fds) == 1:
 		n.file(ctx, m)
 	case len(m.fds) > 0:
@@ -32,27 +32,31 @@ func (n *native) take(ctx context.Context, m *message) {
 	}
 }
 
-// decode adds the entries in data to the batch. Binary fields lie in a buffer of
-// the decoder and are copied unless the batch is sent before the next message.
-func (n *native) decode(m *message, data []byte, copyBinary bool) {
-	entries := n.decoder.Decode(data)
-	n.count()
-	if len(entries) == 0 {
-		return
-	}
+// decode adds the entries in data to the batch, which it hands over when it is
+// full. If data is large, that is after every piece: then large binary fields
+// need not be copied out of the decoder.
+func (n *native) decode(ctx context.Context, m *message, data []byte, large bool) {
 	p := n.peers.get(m)
-	for i := range entries {
-		e := &entries[i]
-		seen := n.look(m, e.Fields)
-		if !copyBinary {
-			n.batch.addAll(e.Fields)
-		} else {
-			for _, f := range e.Fields {
-				n.batch.keep(f, data)
-			}
+	for rest := data; len(rest) > 0; {
+		if (large || len(n.batch.entries) >= maxBatch) && n.send(ctx) != nil {
+			return // ends with run
 		}
-		n.batch.add(n.in.words.journal)
-		n.finish(m, p, seen.priority, e.Urgent, seen.object)
+		var entries []entry.Entry
+		entries, rest = n.decoder.DecodeSome(rest, maxBatch)
+		n.count()
+		for i := range entries {
+			e := &entries[i]
+			seen := n.look(m, e.Fields)
+			if large {
+				n.batch.addAll(e.Fields)
+			} else {
+				for _, f := range e.Fields {
+					n.batch.keep(f, data)
+				}
+			}
+			n.batch.add(n.in.words.journal)
+			n.finish(m, p, seen.priority, e.Urgent, seen.object)
+		}
 	}
 }
 

@@ -18,8 +18,12 @@ const (
 )
 
 const (
-	// maxPeers bounds the cache of one socket; each live entry holds a pidfd.
-	maxPeers = 1024
+	// maxPeers and minPeers bound the cache of one socket. Each live entry holds a
+	// pidfd, so it is also bounded by the descriptors that the process may have.
+	maxPeers = 4096
+	minPeers = 64
+	// peerShare is the part of these descriptors that one socket may hold.
+	peerShare = 8
 	// shortGap is how long death may have gone unnoticed for a message of that
 	// time to be the dead process's when the kernel sent no pidfd with it. 32,768
 	// ids do not come round in that time; root could see to it, but root can also
@@ -73,8 +77,10 @@ type peers struct {
 	byFD   map[int32]*peer
 	epoll  int // -1: none
 	events [64]unix.EpollEvent
-	last   *peer // the one returned last
-	pidfs  bool  // the kernel gives each process's pidfd an inode of its own (6.9)
+	ended  []*peer // dead and bare ones, some of them forgotten since
+	last   *peer   // the one returned last
+	limit  int
+	pidfs  bool // the kernel gives each process's pidfd an inode of its own (6.9)
 
 	now      time.Duration // of this batch, monotonic
 	real     uint64        // of this batch, realtime µs
@@ -84,6 +90,11 @@ type peers struct {
 
 func newPeers(proc *procReader, c *counts) *peers {
 	ps := &peers{proc: proc, counts: c, byKey: make(map[peerKey]*peer), byFD: make(map[int32]*peer), epoll: -1}
+	var files unix.Rlimit
+	ps.limit = maxPeers
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
+		ps.limit = int(max(minPeers, min(maxPeers, files.Cur/peerShare)))
+	}
 	if fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC); err == nil {
 		ps.epoll = fd
 	}
@@ -138,20 +149,23 @@ func (ps *peers) tick(now time.Duration, wall uint64) {
 func (ps *peers) died(p *peer) {
 	ps.closePidfd(p)
 	p.state, p.aliveAt, p.until, p.gap = peerDead, ps.prevReal, ps.real, ps.gap
+	ps.ended = append(ps.ended, p)
 }
 
 // drained is called when the queue was found empty: what the dead have sent has
 // been read.
 func (ps *peers) drained() {
-	if len(ps.byFD) == len(ps.byKey) {
-		return
-	}
-	for _, p := range ps.byKey {
+	kept := ps.ended[:0]
+	for _, p := range ps.ended {
 		// Who died since the batch was received may have sent something since.
-		if p.state != peerLive && p.until < ps.real {
+		if p.until >= ps.real {
+			kept = append(kept, p)
+		} else if ps.byKey[p.peerKey] == p {
 			ps.forget(p)
 		}
 	}
+	clear(ps.ended[len(kept):])
+	ps.ended = kept
 }
 
 func (ps *peers) closePidfd(p *peer) {
@@ -239,7 +253,7 @@ func (ps *peers) lookUp(m *message) *peer {
 	p := &peer{peerKey: m.credentials, pidfd: -1, state: peerBare, until: ps.real}
 	p.facts = unknownFacts()
 	p.facts.label = string(m.label)
-	if len(ps.byKey) >= maxPeers {
+	if len(ps.byKey) >= ps.limit {
 		ps.evict()
 	}
 	ps.byKey[p.peerKey] = p
@@ -250,6 +264,7 @@ func (ps *peers) lookUp(m *message) *peer {
 	}
 	if p.state == peerBare && p.pid > 0 {
 		ps.counts.add(peerGone, 1)
+		ps.ended = append(ps.ended, p)
 	}
 	p.fields = p.facts.appendFields(nil, p.peerKey)
 	return p

@@ -401,14 +401,15 @@ func TestPeerCacheIsBounded(t *testing.T) {
 	ps := newPeers(newProcReader("/proc", "", ""), &counts{})
 	defer ps.close()
 	before := openFDs(t)
-	for i := range 3 * maxPeers {
+	ps.limit = minPeers
+	for i := range 3 * ps.limit {
 		ps.tick(time.Duration(i)*time.Millisecond, uint64(time.Now().UnixMicro()))
 		ps.get(&message{known: true, credentials: credentials{int32(os.Getpid()), uint32(i), 0}, pidfd: -1})
 	}
-	if n := len(ps.byKey); n > maxPeers {
-		t.Errorf("%d peers, want at most %d", n, maxPeers)
+	if n := len(ps.byKey); n > ps.limit {
+		t.Errorf("%d peers, want at most %d", n, ps.limit)
 	}
-	if n := openFDs(t) - before; n > maxPeers {
+	if n := openFDs(t) - before; n > ps.limit {
 		t.Errorf("%d descriptors", n)
 	}
 	ps.close()

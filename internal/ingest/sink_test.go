@@ -23,6 +23,7 @@ type fakeSink struct {
 	mu      sync.Mutex
 	entries []entry.Entry // guarded by mu
 	batches int           // guarded by mu
+	largest int           // guarded by mu; entries of a batch
 	hold    chan struct{} // guarded by mu; not nil: Append waits until it is closed
 	entered chan struct{} // guarded by mu; gets a value when Append will wait
 	err     error         // guarded by mu
@@ -50,6 +51,7 @@ func (s *fakeSink) TryAppend(entries []entry.Entry) (journal.Ticket, error) {
 		return journal.Ticket{}, s.err
 	}
 	s.batches++
+	s.largest = max(s.largest, len(entries))
 	for _, e := range entries {
 		kept := e
 		kept.Fields = nil

@@ -12,6 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxTurns is how many streams may have a buffer, and entries that wait for room
+// in the sink, at once. It bounds the memory that they take; others wait for
+// their turn in the order they came.
+const maxTurns = 64
+
 // acceptBackoff is how long accepting rests when the process is out of
 // descriptors, unless a stream ends earlier.
 const acceptBackoff = time.Second
@@ -22,10 +27,12 @@ type listener struct {
 	file *os.File
 	raw  syscall.RawConn
 	gate gate
-	pool sync.Pool // of *streamBuffer
+	pool sync.Pool     // of *streamBuffer
+	turn chan struct{} // holds a value for each stream that has a buffer
 
 	mu      sync.Mutex
 	streams map[*stream]struct{} // guarded by mu
+	perUID  map[uint32]int       // guarded by mu; streams by who has connected, root's not
 
 	running sync.WaitGroup
 	freed   chan struct{} // capacity 1: a stream has ended
@@ -37,6 +44,7 @@ func newListener(in *Ingest, file *os.File) (*listener, error) {
 		return nil, fmt.Errorf("accept at %s: %w", file.Name(), err)
 	}
 	l := &listener{in: in, file: file, raw: raw, streams: make(map[*stream]struct{}), freed: make(chan struct{}, 1)}
+	l.turn, l.perUID = make(chan struct{}, maxTurns), make(map[uint32]int)
 	l.gate.deadline = file.SetReadDeadline
 	l.pool.New = func() any { return newStreamBuffer(in) }
 	return l, nil
@@ -141,9 +149,13 @@ func (l *listener) start(ctx context.Context, fd int) {
 		return
 	}
 	l.mu.Lock()
-	refused := len(l.streams) >= l.in.cfg.MaxStreams
+	uid := s.peer.uid
+	refused := len(l.streams) >= l.in.cfg.MaxStreams || l.perUID[uid] >= l.in.cfg.MaxStreamsPerUID
 	if !refused {
 		l.streams[s] = struct{}{}
+		if uid != 0 {
+			l.perUID[uid]++
+		}
 	}
 	l.mu.Unlock()
 	if refused {
@@ -156,6 +168,9 @@ func (l *listener) start(ctx context.Context, fd int) {
 		s.run(ctx)
 		l.mu.Lock()
 		delete(l.streams, s)
+		if l.perUID[uid]--; l.perUID[uid] <= 0 {
+			delete(l.perUID, uid)
+		}
 		l.mu.Unlock()
 		select {
 		case l.freed <- struct{}{}:
@@ -180,3 +195,26 @@ func (l *listener) gates(dst []*gate) []*gate {
 	}
 	return dst
 }
+
+// tryTurn takes a turn if one is free.
+func (l *listener) tryTurn() bool {
+	select {
+	case l.turn <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// waitTurn waits for a turn; false: ctx has ended.
+func (l *listener) waitTurn(ctx context.Context) bool {
+	select {
+	case l.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// endTurn gives a turn back.
+func (l *listener) endTurn() { <-l.turn }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -226,6 +229,93 @@ func TestStdoutFlood(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// One user's streams leave room for those of others.
+func TestStdoutTooManyOfOneUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to be two users")
+	}
+	cfg := testConfig(t)
+	cfg.MaxStreams, cfg.MaxStreamsPerUID = 4, 1
+	r := startWith(t, cfg, &fakeSink{})
+	if err := os.Chmod(cfg.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	fds := make(chan int)
+	go func() {
+		runtime.LockOSThread() // and end the thread with the goroutine
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 4711, ^uintptr(0)); errno != 0 {
+			close(fds)
+			return
+		}
+		for range 2 {
+			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil || unix.Connect(fd, &unix.SockaddrUnix{Name: cfg.Dir + "/" + stdoutSocket}) != nil {
+				fd = -1
+			}
+			fds <- fd
+		}
+		close(fds)
+	}()
+	for fd := range fds {
+		if fd < 0 {
+			t.Fatal("cannot connect as another user")
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+	}
+	c := r.dial(stdoutSocket)
+	r.write(c, header+"root's\n")
+	wantDiff(t, "lines of another user", []string{"root's"}, r.lines())
+	if n := r.count("stdout", "too_many_streams"); n != 1 {
+		t.Errorf("%d refused, want 1", n)
+	}
+}
+
+// More streams that write without end than there are turns: another one gets
+// its turn all the same.
+func TestStdoutTurns(t *testing.T) {
+	r := start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var flooding sync.WaitGroup
+	line := []byte(strings.Repeat(strings.Repeat("x", 999)+"\n", 60))
+	for range maxTurns + 16 {
+		c := r.dial(stdoutSocket)
+		r.write(c, header)
+		flooding.Go(func() {
+			for ctx.Err() == nil {
+				_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+				_, _ = c.Write(line)
+			}
+		})
+	}
+	for i := range 3 {
+		c := r.dial(stdoutSocket)
+		want := "line " + itoa(i)
+		r.write(c, header+want+"\n")
+		if !slices.Contains(r.lines(), want) {
+			t.Errorf("%s was not handed over before the barrier", want)
+		}
+	}
+	cancel()
+	flooding.Wait()
+}
+
+// Tiny entries and lines are handed over in pieces.
+func TestBatchesAreBounded(t *testing.T) {
+	r := start(t)
+	r.write(r.dial(nativeSocket), strings.Repeat("A=\n\n", 20_000))
+	r.sendFDs(r.dial(nativeSocket), nil, memfd(t, []byte(strings.Repeat("A=\n\n", 20_000)), allSeals))
+	c := r.dial(stdoutSocket)
+	r.write(c, header+strings.Repeat("x\n", 20_000))
+	if n := len(r.barrier()); n != 60_000 {
+		t.Errorf("%d entries, want 60000", n)
+	}
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	if r.sink.largest > 2*maxBatch {
+		t.Errorf("a batch of %d entries, want %d at most", r.sink.largest, 2*maxBatch)
+	}
 }
 
 func TestStdoutDescriptorsAreClosed(t *testing.T) {

@@ -27,6 +27,8 @@ const (
 	maxHeaderLine = 255
 	// headerLines is how many lines come before the text.
 	headerLines = 7
+	// noTurn stands for the bytes read when all turns are taken.
+	noTurn = -2
 )
 
 // streamBuffer is what a stream needs while it has something to read. Sleeping
@@ -67,6 +69,7 @@ type stream struct {
 	peer   credentials // who has connected
 
 	buf   *streamBuffer // while there is something to read
+	turn  bool          // holds one of the listener's turns
 	park  bool
 	n     int
 	errno error
@@ -168,6 +171,12 @@ func (s *stream) run(ctx context.Context) {
 		due := goal >= 0
 		err := s.receive(!due)
 		switch {
+		case err == nil && s.n == noTurn:
+			if !s.l.waitTurn(ctx) {
+				return
+			}
+			s.turn = true
+			continue
 		case isTimeout(err):
 			s.gate.woken()
 			continue
@@ -183,6 +192,7 @@ func (s *stream) run(ctx context.Context) {
 			if err := s.take(ctx); err != nil {
 				return
 			}
+			s.returnBuffer() // others may be waiting for it
 			goal = max(goal-s.n, 0)
 		}
 		if due && goal == 0 {
@@ -210,7 +220,8 @@ func (s *stream) queued() int {
 }
 
 // receive reads once: n bytes behind the unfinished line in buf, 0 at the end of
-// the stream, -1 if there is nothing and park is not set.
+// the stream, -1 if there is nothing and park is not set, noTurn if it has to
+// wait for a buffer.
 //
 //	recvmsg(fd, msg, MSG_DONTWAIT|MSG_CMSG_CLOEXEC) = n or EAGAIN
 func (s *stream) receive(park bool) error {
@@ -223,8 +234,9 @@ func (s *stream) receive(park bool) error {
 }
 
 func (s *stream) attempt(fd uintptr) bool {
-	if s.buf == nil {
-		s.buf = s.l.pool.Get().(*streamBuffer)
+	if s.buf == nil && !s.takeBuffer() {
+		s.n = noTurn
+		return true
 	}
 	b := s.buf
 	kept := copy(b.data, s.rest)
@@ -266,11 +278,25 @@ func recvmsg(fd uintptr, h *unix.Msghdr) (int, syscall.Errno) {
 	return int(n), errno
 }
 
-// returnBuffer gives the buffer back for other streams.
+// takeBuffer gets a buffer if a turn is free.
+func (s *stream) takeBuffer() bool {
+	if !s.turn && !s.l.tryTurn() {
+		return false
+	}
+	s.turn = true
+	s.buf = s.l.pool.Get().(*streamBuffer)
+	return true
+}
+
+// returnBuffer gives the buffer and the turn to other streams.
 func (s *stream) returnBuffer() {
 	if s.buf != nil {
 		s.l.pool.Put(s.buf)
 		s.buf = nil
+	}
+	if s.turn {
+		s.l.endTurn()
+		s.turn = false
 	}
 }
 
@@ -292,9 +318,11 @@ func (s *stream) take(ctx context.Context) error {
 	if b.msg.known && b.msg.pid > 0 {
 		s.creds = b.msg.credentials
 	}
-	rest, err := s.split(data, &b.msg)
+	rest, err := s.split(ctx, data, &b.msg)
 	if err != nil {
-		s.l.in.counts.add(stdoutHeader, 1)
+		if errors.Is(err, errHeader) {
+			s.l.in.counts.add(stdoutHeader, 1)
+		}
 		return err
 	}
 	err = s.send(ctx)
@@ -332,8 +360,12 @@ func (s *stream) finish(ctx context.Context) {
 		s.l.in.counts.add(stdoutHeader, 1)
 		return
 	}
-	if s.buf == nil {
-		s.buf = s.l.pool.Get().(*streamBuffer)
+	if s.buf == nil && !s.takeBuffer() {
+		if !s.l.waitTurn(ctx) {
+			return
+		}
+		s.turn = true
+		s.takeBuffer()
 	}
 	s.buf.msg.clear()
 	s.now, _ = s.l.in.now()
@@ -343,7 +375,7 @@ func (s *stream) finish(ctx context.Context) {
 }
 
 // split records the lines of data and returns the unfinished one.
-func (s *stream) split(data []byte, m *message) (rest []byte, err error) {
+func (s *stream) split(ctx context.Context, data []byte, m *message) (rest []byte, err error) {
 	known := false
 	for {
 		limit := s.l.in.cfg.LineMax
@@ -368,6 +400,11 @@ func (s *stream) split(data []byte, m *message) (rest []byte, err error) {
 		if !known {
 			s.identify(m)
 			known = true
+		}
+		if len(s.buf.batch.entries) >= maxBatch {
+			if err := s.send(ctx); err != nil {
+				return nil, err
+			}
 		}
 		s.record(line, lineBreak)
 	}
