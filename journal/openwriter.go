@@ -71,8 +71,6 @@ func load(f vfs.File, path string, o *Options) (*wMem, error) {
 		return nil, fmt.Errorf("%s: %w: %s", path, ErrOtherMachine, h.MachineID)
 	case h.TailEntryRealtime > now:
 		return nil, fmt.Errorf("%s: %w: %d µs after %d", path, ErrFuture, h.TailEntryRealtime, now)
-	case h.ArenaSize > s.size || h.HeaderSize+h.ArenaSize > s.size:
-		return nil, formatErrorf(path, object.HdrArenaSize, ErrTruncated, "%d bytes instead of %d", s.size, h.HeaderSize+h.ArenaSize)
 	}
 	r, err := surveyAndRelink(f, path, o.MaxSize, o.CompressThreshold)
 	if err != nil {

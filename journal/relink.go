@@ -38,6 +38,9 @@ func (s *wSurvey) relink() (*wRelink, error) {
 	if err := r.dataLists(); err != nil {
 		return nil, err
 	}
+	if err := r.orphans(); err != nil {
+		return nil, err
+	}
 	r.fieldLists()
 	r.chains()
 	r.compareLinks()
@@ -202,6 +205,26 @@ func (r *wRelink) dataLists() error {
 	return nil
 }
 
+// orphans empties the arrays that no list uses.
+func (r *wRelink) orphans() error {
+	for _, v := range r.arrays.slots {
+		if v == 0 || r.array[uint32(v)].taken {
+			continue
+		}
+		a := &r.array[uint32(v)]
+		off := wRef(v >> 32).offset()
+		b, err := r.read(off+object.ArrayItems, int(a.slots)*int(r.m.arrayItem))
+		if err != nil {
+			return err
+		}
+		r.noteZero(off, 0, b)
+		if a.next != 0 {
+			r.zero = append(r.zero, wZero{off + object.ArrayNext, 8})
+		}
+	}
+	return nil
+}
+
 // fieldLists rebuilds the list of DATA objects of every field, newest first,
 // and appends FIELD objects that are missing.
 func (r *wRelink) fieldLists() {
@@ -220,9 +243,12 @@ func (r *wRelink) fieldLists() {
 // chains rebuilds both hash tables, each chain in the order of offsets.
 func (r *wRelink) chains() {
 	m := r.m
-	data, field := m.hdr.DataHashChainDepth, m.hdr.FieldHashChainDepth
+	var longest, longestFld uint16 // last position in a chain
+	data, fields := m.hdr.DataHashChainDepth, m.hdr.FieldHashChainDepth
 	for id := uint32(1); id <= m.data.n; id++ {
-		m.chainData(id, m.data.at(id))
+		d := m.data.at(id)
+		m.chainData(id, d)
+		longest = max(longest, d.pos)
 	}
 	order := make([]uint32, len(m.fields)-1)
 	for i := range order {
@@ -231,9 +257,17 @@ func (r *wRelink) chains() {
 	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(m.fields[a].off, m.fields[b].off) })
 	for _, id := range order {
 		m.chainField(id, r.fhash[id])
+		longestFld = max(longestFld, m.fields[id].pos)
 	}
-	// Depths tell what searches have met, not what there is.
-	m.hdr.DataHashChainDepth, m.hdr.FieldHashChainDepth = data, field
+	m.hdr.DataHashChainDepth = depthOf(data, longest)
+	m.hdr.FieldHashChainDepth = depthOf(fields, longestFld)
+}
+
+// depthOf brings a header's chain depth into the range that it can have. It
+// counts the hops of the searches there were: at least those before the last
+// object of the longest chain was added, at most those that find that object.
+func depthOf(disk uint64, longest uint16) uint64 {
+	return min(max(disk, max(uint64(longest), 1)-1), uint64(longest))
 }
 
 // compareLinks notes the DATA and FIELD objects whose link fields in the file
@@ -311,7 +345,9 @@ func (r *wRelink) fault() error {
 	switch {
 	case r.why != nil:
 		return r.why
-	case m.hdr != r.disk:
+	case r.disk.ArenaSize > r.size-r.disk.HeaderSize || r.disk.HeaderSize+r.disk.ArenaSize < r.cut:
+		return formatErrorf(r.path, object.HdrArenaSize, ErrTruncated, "contents up to %#x, arena of %d bytes, file of %d", r.cut, r.disk.ArenaSize, r.size)
+	case m.hdr != r.disk || !r.plain:
 		return formatErrorf(r.path, 0, ErrCorrupt, "header does not agree with the objects")
 	case len(m.dirty) > 0:
 		return formatErrorf(r.path, m.data.at(m.dirty[0]).off.offset(), ErrCorrupt, "links of a data object")

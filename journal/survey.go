@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"slices"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/vfs"
@@ -25,12 +24,14 @@ type wSurvey struct {
 	buf  []byte // bytes of the file from at on
 	at   uint64
 
-	disk Header // as it is in the file
-	m    *wMem
+	disk  Header // as it is in the file
+	plain bool   // and there is nothing else in it
+	m     *wMem
 
 	dataOf  wOffsets    // DATA object -> record
 	links   []wDiskLink // by record: the link fields in the file
 	fieldOf []uint32    // by record: its field
+	lastIn  []uint32    // by record: number of the last entry that has it, from 1
 	missing []string    // by field: the name, while no FIELD object was found
 	fhash   []uint64    // by field: the hash of its name
 	flinks  []wDiskField
@@ -105,6 +106,7 @@ func survey(f vfs.File, path string, maxSize uint64, threshold int) (*wSurvey, e
 	h.NObjects, h.NData, h.NFields, h.NEntryArrays, h.NEntries = 0, 0, 0, 0, 0
 	s.links = make([]wDiskLink, 1)
 	s.fieldOf = make([]uint32, 1)
+	s.lastIn = make([]uint32, 1)
 	s.flinks = make([]wDiskField, 1)
 	s.missing = make([]string, 1)
 	s.fhash = make([]uint64, 1)
@@ -133,6 +135,11 @@ func (s *wSurvey) header() error {
 	}
 	s.disk = decodeHeader(b)
 	h := &s.disk
+	if h.HeaderSize == object.HeaderSize252 || h.HeaderSize == object.HeaderSize254 {
+		var again [object.HeaderSize254]byte
+		encodeHeader(again[:], h)
+		s.plain = n >= h.HeaderSize && string(again[:h.HeaderSize]) == string(b[:h.HeaderSize])
+	}
 	bad := func(at uint64, err error, format string, args ...any) error {
 		return formatErrorf(s.path, at, err, format, args...)
 	}
@@ -286,6 +293,7 @@ func (s *wSurvey) takeData(off uint64, b []byte, flags byte) (err error) {
 		l.tailArray, l.tailN = object.U32(b, object.DataTailArray), object.U32(b, object.DataTailArrayN)
 	}
 	s.links = append(s.links, l)
+	s.lastIn = append(s.lastIn, 0)
 	s.fieldOf = append(s.fieldOf, s.fieldNamed(p[:n]))
 	return nil
 }
@@ -377,25 +385,26 @@ func (s *wSurvey) takeEntry(off uint64, b []byte) error {
 		return bad("%v", err)
 	}
 	from := len(s.items)
-	last := uint64(0)
+	number := uint32(len(s.entries) + 1)
 	for i := uint64(0); i < n; i += m.entryItem {
 		ref := m.slotAt(b[object.EntryItems+i:])
+		var why string
 		id := s.dataOf.get(refOf(ref))
-		if ref%8 != 0 || id == 0 {
-			s.items = s.items[:from]
-			return bad("item %d of the entry is no data object: %#x", i/m.entryItem, ref)
+		switch at := object.EntryItems + i + 8; {
+		case ref%8 != 0 || ref >= off || id == 0:
+			why = "is no data object before it"
+		case s.lastIn[id] == number:
+			// Items are sorted, but for entries that journald has copied from
+			// /run/log/journal. None comes twice.
+			why = "came before"
+		case !m.compact && object.U64(b, int(at)) != m.data.at(id).hash:
+			why = "has another hash"
 		}
-		// Items are sorted, but for entries that journald has copied from
-		// /run/log/journal. None comes twice.
-		if ref <= last && slices.Contains(s.items[from:], id) {
+		if why != "" {
 			s.items = s.items[:from]
-			return bad("item %d of the entry came before: %#x", i/m.entryItem, ref)
+			return bad("item %d of the entry, %#x, %s", i/m.entryItem, ref, why)
 		}
-		if at := object.EntryItems + i + 8; !m.compact && object.U64(b, int(at)) != m.data.at(id).hash {
-			s.items = s.items[:from]
-			return bad("item %d of the entry has another hash", i/m.entryItem)
-		}
-		last = max(last, ref)
+		s.lastIn[id] = number
 		s.items = append(s.items, id)
 	}
 	s.entries = append(s.entries, refOf(off))

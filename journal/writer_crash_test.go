@@ -173,9 +173,9 @@ func newWScene(seed uint64) *wScene {
 	return &wScene{fs: crashfs.New(seed), r: rand.New(rand.NewPCG(seed, 2))}
 }
 
-// crashRuns is how many runs a crash test makes: TIDEMARK_CRASH, or few.
+// crashRuns is how many runs a crash test makes: TIDEMARK_SEEDS, or few.
 func crashRuns(few int) int {
-	if n, err := strconv.Atoi(os.Getenv("TIDEMARK_CRASH")); err == nil {
+	if n, err := strconv.Atoi(os.Getenv("TIDEMARK_SEEDS")); err == nil {
 		return n
 	}
 	return few
@@ -224,7 +224,7 @@ func TestWriterFaultAtEveryCall(t *testing.T) {
 
 // The process dies in the middle of every write in turn. Everything that was
 // acknowledged as appended comes back; also when the repair dies.
-func TestWriterKilledAtEveryCall(t *testing.T) {
+func TestCrashKilledWriter(t *testing.T) {
 	runs := crashRuns(150)
 	for i := range runs {
 		synctest.Test(t, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestWriterKilledAtEveryCall(t *testing.T) {
 
 // The power goes at any moment, and again while the file is repaired.
 // Everything that was acknowledged as synced comes back.
-func TestWriterPowerCuts(t *testing.T) {
+func TestCrashPowerCuts(t *testing.T) {
 	runs := crashRuns(15)
 	for i := range runs {
 		seed := uint64(i)
@@ -295,7 +295,7 @@ func TestWriterPowerCuts(t *testing.T) {
 }
 
 // A sample of killed files passes the real journalctl.
-func TestWriterKilledFilesVerifyByJournalctl(t *testing.T) {
+func TestCrashedFilesVerifyByJournalctl(t *testing.T) {
 	wNeedTool(t, "journalctl")
 	dir := t.TempDir()
 	for i := range min(crashRuns(12), 500) {
