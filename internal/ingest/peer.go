@@ -294,6 +294,8 @@ func (ps *peers) pin(p *peer, m *message) {
 		return
 	}
 	p.pidfd = pidfd
+	var image facts
+	ps.proc.readImage(dir, &image)
 	p.facts.start = ps.proc.startAt(dir)
 	p.begun = ps.proc.realtime(p.facts.start)
 	if m.stamp != 0 && p.begun > m.stamp {
@@ -302,7 +304,8 @@ func (ps *peers) pin(p *peer, m *message) {
 		p.pidfd, p.until = -1, m.stamp
 		return
 	}
-	ps.proc.read(dir, &p.facts, m.label)
+	p.facts.exe, p.facts.cmdline = image.exe, image.cmdline
+	ps.proc.readRest(dir, &p.facts, m.label)
 	p.readAt, p.inode = ps.now, ps.inodeOf(pidfd)
 	if ps.watch(p) {
 		p.state = peerLive
@@ -339,7 +342,8 @@ func (ps *peers) refresh(p *peer, m *message) {
 		return // died, and followed by another one
 	}
 	next.start = p.facts.start
-	ps.proc.read(dir, &next, m.label)
+	ps.proc.readImage(dir, &next)
+	ps.proc.readRest(dir, &next, m.label)
 	p.begun = ps.proc.realtime(next.start)
 	if next != p.facts {
 		p.facts = next
@@ -378,6 +382,7 @@ func (ps *peers) object(pid int32) *peer {
 	if b, ok := ps.proc.file(dir, "status"); ok {
 		p.uid, p.gid = ownerOf(b)
 	}
-	ps.proc.read(dir, &p.facts, nil)
+	ps.proc.readImage(dir, &p.facts)
+	ps.proc.readRest(dir, &p.facts, nil)
 	return p
 }

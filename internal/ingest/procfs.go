@@ -158,20 +158,30 @@ func (p *procReader) link(dir int, name string) ([]byte, bool) {
 	return p.buf[:n], true
 }
 
-// read brings f up to date. What cannot be read, since the process has ended or
-// is another user's, stays as it is. label is what came with the message.
-func (p *procReader) read(dir int, f *facts, label []byte) {
-	if b, ok := p.file(dir, "comm"); ok {
-		if i := bytes.IndexAny(b, "\n\r\x00"); i >= 0 {
-			b = b[:i]
-		}
-		f.comm = string(escapeComm(b, maxComm-1))
-	}
+// readImage reads what is gone first when a process ends: the program that runs.
+func (p *procReader) readImage(dir int, f *facts) {
 	if b, ok := p.link(dir, "exe"); ok {
 		f.exe = strings.TrimSuffix(string(b), " (deleted)")
 	}
 	if b, ok := p.file(dir, "cmdline"); ok && len(b) > 0 {
 		f.cmdline = string(quoteCommandLine(b))
+	}
+}
+
+// readRest reads everything else, which a process keeps until it is reaped. What
+// cannot be read, since the process has ended or is another user's, stays as it
+// is. label is what came with the message.
+func (p *procReader) readRest(dir int, f *facts, label []byte) {
+	if b, ok := p.file(dir, "cgroup"); ok {
+		if path := shiftCgroup(cgroupPath(b), p.cgroupOf); path != "" && path != "/" && path != f.cgroup {
+			f.cgroup, f.placement = path, place(path)
+		}
+	}
+	if b, ok := p.file(dir, "comm"); ok {
+		if i := bytes.IndexAny(b, "\n\r\x00"); i >= 0 {
+			b = b[:i]
+		}
+		f.comm = string(escapeComm(b, maxComm-1))
 	}
 	if b, ok := p.file(dir, "status"); ok {
 		if c, ok := capEffective(b); ok {
@@ -187,11 +197,6 @@ func (p *procReader) read(dir int, f *facts, label []byte) {
 	}
 	p.number(dir, "sessionid", &f.session)
 	p.number(dir, "loginuid", &f.login)
-	if b, ok := p.file(dir, "cgroup"); ok {
-		if path := shiftCgroup(cgroupPath(b), p.cgroupOf); path != "" && path != "/" && path != f.cgroup {
-			f.cgroup, f.placement = path, place(path)
-		}
-	}
 	p.readUnit(f)
 }
 

@@ -68,7 +68,8 @@ func (s *stream) read(p *peer, f *facts, m *message) bool {
 	if m != nil {
 		label = m.label
 	}
-	s.buf.proc.read(dir, f, label)
+	s.buf.proc.readImage(dir, f)
+	s.buf.proc.readRest(dir, f, label)
 	return true
 }
 
