@@ -59,10 +59,11 @@ func reindex(err error, done int) error {
 // tryAppend appends what it can. When the buffer is full it returns a channel
 // that is closed when there may be room.
 func (w *Writer) tryAppend(entries []entry.Entry) (pos Pos, n int, room <-chan struct{}, err error) {
+	large := w.prepare(entries)
 	w.mu.Lock()
 	before := w.pos
 	urgent := false
-	n, room, err = w.appendLocked(entries, &urgent)
+	n, room, err = w.appendLocked(entries, large, &urgent)
 	after := w.pos
 	w.mu.Unlock()
 	if after > before {
@@ -74,7 +75,7 @@ func (w *Writer) tryAppend(entries []entry.Entry) (pos Pos, n int, room <-chan s
 	return Pos(after), n, room, err
 }
 
-func (w *Writer) appendLocked(entries []entry.Entry, urgent *bool) (n int, room <-chan struct{}, err error) {
+func (w *Writer) appendLocked(entries []entry.Entry, large []wLarge, urgent *bool) (n int, room <-chan struct{}, err error) {
 	var now wStamp // taken once, when an entry first needs it
 	m := w.m
 	for i := range entries {
@@ -98,7 +99,10 @@ func (w *Writer) appendLocked(entries []entry.Entry, urgent *bool) (n int, room 
 			}
 			s = m.clamp(now, e.BootID, w.o.BootID)
 		}
-		if err := m.build(e, s); err != nil {
+		m.large, large = largeOf(large, i)
+		err := m.build(e, s)
+		m.large = nil
+		if err != nil {
 			if errors.Is(err, errNoRoom) {
 				w.full = true
 				return i, nil, ErrFull

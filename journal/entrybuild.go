@@ -91,7 +91,7 @@ func (m *wMem) build(e *entry.Entry, s wStamp) error {
 		}
 		var d *wData
 		if p.id == 0 {
-			p.id = m.newData(wKey{p.k0, p.k1}, e.Fields[i], int(p.name))
+			p.id = m.newData(wKey{p.k0, p.k1}, e.Fields[i], int(p.name), m.largeField(i))
 			d = m.data.at(p.id)
 		} else {
 			d = m.data.at(p.id)
@@ -141,10 +141,14 @@ func (m *wMem) probe(fields []entry.Field) (need uint64, err error) {
 		need += object.Align8(m.arraySize(nextCapacity(m.hdr.NEntries, uint64(m.main.cap))))
 	}
 	for i, f := range fields {
-		k := m.key(f)
 		p := &m.probes[i]
-		p.k0, p.k1 = k.k0, k.k1
-		p.id = m.data.find(k.k0, k.k1)
+		if l := m.largeField(i); l != nil {
+			p.k0, p.k1 = l.k.k0, l.k.k1
+		} else {
+			k := m.key(f)
+			p.k0, p.k1 = k.k0, k.k1
+		}
+		p.id = m.data.find(p.k0, p.k1)
 		if p.id != 0 {
 			if d := m.data.at(p.id); d.tailN >= d.tailCap && d.n > 0 {
 				need += object.Align8(m.arraySize(nextCapacity(uint64(d.n)-1, uint64(d.tailCap))))

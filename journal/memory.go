@@ -16,17 +16,14 @@ import (
 // must change in them is noted: dirty records and buckets, runs of new array
 // slots, links between arrays. take turns those notes into writes.
 type wMem struct {
+	wHasher
 	hdr       Header
-	fileID    [16]byte
 	compact   bool
-	keyed     bool
-	threshold int    // payload size from which on compression is tried; 0: never
 	dataHead  uint64 // bytes of a DATA object before its payload
 	arrayItem uint64 // bytes of a slot of an array
 	entryItem uint64 // bytes of an item of an entry
 	limit     uint64 // no object ends beyond this offset
 
-	seed0, seed1 maphash.Seed
 	data         wTable
 	dataBuckets  wBuckets
 	fields       []wField // numbered from 1; fields[0] is unused
@@ -43,6 +40,7 @@ type wMem struct {
 	slots    []wSlot    // their values, in the order they were appended
 	newLinks []wNewLink // next_entry_array_offset to set in arrays in the file
 
+	large  []wLarge // of the entry at hand
 	items  []uint64 // scratch: ref<<32 | record of the entry at hand
 	probes []wProbe // scratch: one for each field of the entry at hand
 	zbuf   []byte   // scratch: a compressed payload
@@ -89,16 +87,13 @@ type wProbe struct {
 // base. Tables are empty.
 func newMem(h Header, base, maxSize uint64, threshold int) *wMem {
 	m := &wMem{
+		wHasher:    wHasher{seed0: maphash.MakeSeed(), seed1: maphash.MakeSeed(), fileID: h.FileID, keyed: h.Keyed()},
 		hdr:        h,
-		fileID:     h.FileID,
 		compact:    h.Compact(),
-		keyed:      h.Keyed(),
 		dataHead:   object.MinSize(object.Data, h.Compact()),
 		arrayItem:  object.ArrayItemSize,
 		entryItem:  object.EntryItemSize,
 		limit:      min(maxSize, maxFileSize),
-		seed0:      maphash.MakeSeed(),
-		seed1:      maphash.MakeSeed(),
 		base:       base,
 		fields:     make([]wField, 1),
 		fieldIndex: make(map[wKey]uint32),
@@ -120,17 +115,6 @@ func (m *wMem) end() uint64 { return m.base + uint64(len(m.tail)) }
 // owed is the memory in bytes that waits to be written.
 func (m *wMem) owed() int64 {
 	return int64(len(m.tail)) + int64(len(m.slots))*8 + int64(len(m.main.run))*4
-}
-
-func (m *wMem) key(p []byte) wKey {
-	return wKey{maphash.Bytes(m.seed0, p), maphash.Bytes(m.seed1, p)}
-}
-
-func (m *wMem) hash(p []byte) uint64 {
-	if m.keyed {
-		return object.KeyedHash(&m.fileID, p)
-	}
-	return object.Jenkins(p)
 }
 
 // object appends a zeroed object of size bytes, with its header, to the tail.
@@ -170,18 +154,27 @@ func (m *wMem) unwritten(r wRef, field int) []byte {
 
 // newData appends the DATA object of payload p, whose name has nameLen bytes,
 // and its FIELD object if the name is new, and links both into their chains.
-// The caller has checked the name, and that find does not know the keys.
+// The caller has checked the name, and that find does not know the keys. l is
+// what is known of p already, nil if it is not large.
 //
 // As journald does it: the object, then its bucket, then the field and the
 // list of the field's objects.
-func (m *wMem) newData(k wKey, p []byte, nameLen int) uint32 {
+func (m *wMem) newData(k wKey, p []byte, nameLen int, l *wLarge) uint32 {
 	id, d := m.data.add(k.k0, k.k1)
-	d.jenkins = object.Jenkins(p)
-	d.hash = d.jenkins
-	if m.keyed {
-		d.hash = object.KeyedHash(&m.fileID, p)
+	var z []byte
+	if l != nil && l.hashed {
+		d.jenkins, d.hash, z = l.jenkins, l.hash, l.z
+	} else {
+		d.jenkins, d.hash = m.hashes(p)
+		if m.threshold > 0 && len(p) >= m.threshold {
+			m.zbuf = m.zstd.AppendZSTD(m.zbuf[:0], p)
+			z = m.zbuf
+		}
 	}
-	d.off = m.dataObject(d.hash, p)
+	d.off = m.dataObject(d.hash, p, z)
+	if cap(m.zbuf) > wKeepBuffer {
+		m.zbuf = nil
+	}
 	m.chainData(id, d)
 	m.hdr.NData++
 
@@ -193,22 +186,17 @@ func (m *wMem) newData(k wKey, p []byte, nameLen int) uint32 {
 	return id
 }
 
-// dataObject appends the bytes of a DATA object, compressed if that is worth it.
-func (m *wMem) dataObject(hash uint64, p []byte) wRef {
+// dataObject appends the bytes of a DATA object with payload p, or with z, which
+// is p compressed, if there is one and it is shorter.
+func (m *wMem) dataObject(hash uint64, p, z []byte) wRef {
 	var flag byte
-	if m.threshold > 0 && len(p) >= m.threshold {
-		m.zbuf = m.zstd.AppendZSTD(m.zbuf[:0], p)
-		if len(m.zbuf) < len(p) {
-			p, flag = m.zbuf, object.CompressedZSTD
-		}
+	if len(z) > 0 && len(z) < len(p) {
+		p, flag = z, object.CompressedZSTD
 	}
 	r, b := m.object(object.Data, m.dataHead+uint64(len(p)))
 	b[object.ObjFlags] = flag
 	object.PutU64(b, object.DataHash, hash)
 	copy(b[m.dataHead:], p)
-	if cap(m.zbuf) > wKeepBuffer {
-		m.zbuf = nil
-	}
 	return r
 }
 

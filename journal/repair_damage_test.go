@@ -23,6 +23,7 @@ func wFileBytes(t testing.TB, fl Flavour, n int) []byte {
 	}
 	w.mu.Lock() // a seed means the same damage each time
 	w.m.fileID, w.m.hdr.FileID, w.m.hdr.SeqnumID = entry.ID{5}, entry.ID{5}, entry.ID{5}
+	w.hasher = w.m.wHasher
 	w.mu.Unlock()
 	g := newWGen(31)
 	if _, k, err := w.TryAppend(g.batch(n)); k != n || err != nil {

@@ -41,12 +41,14 @@ type Pos uint64
 //
 // All methods may be called concurrently.
 type Writer struct {
-	o     Options // with defaults
-	fs    vfs.FS
-	f     vfs.File
-	write *settle.Settler
-	index *settle.Settler
-	sync  *settle.Settler
+	o  Options // with defaults
+	fs vfs.FS
+	f  vfs.File
+
+	hasher wHasher // that of m
+	write  *settle.Settler
+	index  *settle.Settler
+	sync   *settle.Settler
 
 	written  atomic.Uint64 // entries that are in the file
 	urgent   atomic.Uint64 // position up to which a sync was asked for
@@ -179,7 +181,7 @@ func initFile(f vfs.File, h *Header, o *Options) error {
 
 // newWriter starts the settlers of an open file.
 func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
-	w := &Writer{o: o, fs: o.FS, f: f, m: m, path: path, needGrow: make(chan struct{}, 1)}
+	w := &Writer{o: o, fs: o.FS, f: f, m: m, hasher: m.wHasher, path: path, needGrow: make(chan struct{}, 1)}
 	observe := func(effect string) func(time.Duration, uint64, error) {
 		if o.Observe == nil {
 			return nil

@@ -76,6 +76,7 @@ func wFileWithID(t *testing.T, entries []entry.Entry, fl Flavour, want Header) [
 	}
 	w.mu.Lock()
 	w.m.fileID, w.m.hdr.FileID, w.m.hdr.SeqnumID = want.FileID, want.FileID, want.SeqnumID
+	w.hasher = w.m.wHasher
 	w.mu.Unlock()
 	for i := 0; len(entries) > 0; i++ {
 		n := min(1+i*i%37, len(entries))
