@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -392,4 +393,98 @@ func TestWaitAndAppendAfterClose(t *testing.T) {
 	if st := w.Stats(); st.Entries != 1 || st.Unsynced != 0 {
 		t.Errorf("stats after Close: %+v", st)
 	}
+}
+
+// What comes inside a window gets its links when the window ends, though nobody
+// asks and nothing more comes: then the file verifies. Until then the last entry
+// is kept back.
+func TestIndexFollowsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type effect struct {
+			name    string
+			covered uint64
+		}
+		var mu sync.Mutex
+		var seen []effect
+		var rung atomic.Int64
+		w, fs := wMemWriter(t, Options{
+			Index:   time.Second,
+			OnWrite: func() { rung.Add(1) },
+			Observe: func(name string, _ time.Duration, covered uint64, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+				}
+				seen = append(seen, effect{name, covered})
+			},
+		})
+		entries := func() uint64 { return decodeHeader(fs.Bytes(wCrashPath)).NEntries }
+		add := func() {
+			if _, _, err := w.TryAppend([]entry.Entry{wFields("A=1", "B=2"), wFields("A=1", "B=3")}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		add()
+		if n := entries(); n != 2 {
+			t.Errorf("%d entries after a lone append, want 2", n)
+		}
+		wVerifyBytes(t, fs.Bytes(wCrashPath))
+		add()
+		if n := entries(); n != 3 {
+			t.Errorf("%d entries inside the window, want 3 and one kept back", n)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := entries(); n != 4 {
+			t.Errorf("%d entries after the window, want 4", n)
+		}
+		wVerifyBytes(t, fs.Bytes(wCrashPath))
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want := []effect{{"write", 2}, {"write", 4}, {"index", 4}, {"sync", 4}}
+		if d := cmp.Diff(want, seen, cmp.AllowUnexported(effect{})); d != "" {
+			t.Errorf("effects (-want +got):\n%s", d)
+		}
+		if n := rung.Load(); n != 3 {
+			t.Errorf("%d bells, want 3", n)
+		}
+	})
+}
+
+// An urgent entry has a sync begun at once; nobody waits for it.
+func TestUrgentEntriesAreSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := wMemWriter(t, Options{}) // auto: no sync by itself
+		e := wFields("A=1")
+		if _, _, err := w.TryAppend([]entry.Entry{e}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if st := w.Stats(); st.Unsynced != 1 {
+			t.Errorf("%d unsynced, want 1", st.Unsynced)
+		}
+		e.Urgent = true
+		if _, _, err := w.TryAppend([]entry.Entry{e}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if st := w.Stats(); st.Unsynced != 0 {
+			t.Errorf("%d unsynced after an urgent entry", st.Unsynced)
+		}
+		e.Urgent = false
+		if _, _, err := w.TryAppend([]entry.Entry{e}); err != nil {
+			t.Fatal(err)
+		}
+		w.Urge()
+		synctest.Wait()
+		if st := w.Stats(); st.Unsynced != 0 {
+			t.Errorf("%d unsynced after Urge", st.Unsynced)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
