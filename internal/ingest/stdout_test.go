@@ -171,7 +171,7 @@ func TestStdoutPidChange(t *testing.T) {
 
 func TestStdoutTooMany(t *testing.T) {
 	cfg := testConfig(t)
-	cfg.MaxStreams = 2
+	cfg.MaxStreams, cfg.MaxStreamsPerUID = 2, 2
 	r := startWith(t, cfg, &fakeSink{})
 	first := r.dial(stdoutSocket)
 	r.dial(stdoutSocket)

@@ -169,6 +169,7 @@ func (s *stream) run(ctx context.Context) {
 			goal = s.queued()
 		}
 		due := goal >= 0
+		passed := false
 		err := s.receive(!due)
 		switch {
 		case err == nil && s.n == noTurn:
@@ -184,7 +185,7 @@ func (s *stream) run(ctx context.Context) {
 			s.l.in.counts.add(stdoutRead, 1)
 			return
 		case s.n < 0:
-			goal = 0 // nothing is queued
+			passed = due // nothing is queued
 		case s.n == 0:
 			s.finish(ctx)
 			return
@@ -193,9 +194,11 @@ func (s *stream) run(ctx context.Context) {
 				return
 			}
 			s.returnBuffer() // others may be waiting for it
-			goal = max(goal-s.n, 0)
+			// The end of the stream may stand behind the last byte: read once more.
+			passed = goal == 0
+			goal = max(goal-s.n, min(goal, 0))
 		}
-		if due && goal == 0 {
+		if passed {
 			for _, b := range waiting {
 				b.arrive()
 			}
