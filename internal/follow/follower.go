@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"time"
 
@@ -43,6 +44,7 @@ func New(j *journal.Journal, w *Watcher) *Follower {
 		f.list = func() ([]string, error) { return filesIn(w.roots) }
 	}
 	f.rescan()
+	f.complete()
 	f.refresh()
 	return f
 }
@@ -53,6 +55,7 @@ func NewOfBell(j *journal.Journal, dirs []string, bell *settle.Bell) *Follower {
 	src := &bellSource{bell: bell, roots: dirs, seen: make(map[string]time.Time)}
 	f := &Follower{j: j, src: src, list: src.list}
 	f.rescan()
+	f.complete()
 	f.refresh()
 	return f
 }
@@ -110,6 +113,7 @@ func takesAway(events []Event) bool {
 // header is not there yet or reading it is not allowed, is tried again when it
 // changes; journal.Journal knows a file under a new name by its inode.
 func (f *Follower) apply(events []Event) {
+	before := f.files()
 	for _, e := range events {
 		switch e.Kind {
 		case Changed:
@@ -119,6 +123,9 @@ func (f *Follower) apply(events []Event) {
 		case Rescan:
 			f.rescan()
 		}
+	}
+	if !maps.Equal(before, f.files()) {
+		f.complete()
 	}
 }
 
@@ -141,6 +148,36 @@ func (f *Follower) rescan() {
 			f.j.Remove(file.Name())
 		}
 	}
+}
+
+// complete lists the files until there is none that the Journal does not have.
+// A name may have gone to the next file, and to the one after that, between the
+// event, or the listing, and the opening of the file: those between are known
+// by names that have not been heard of yet. Read later than the last one, their
+// entries would come out of order, and so not at all.
+func (f *Follower) complete() {
+	if f.list == nil {
+		return
+	}
+	for {
+		before := f.files()
+		paths, err := f.list()
+		for _, p := range paths {
+			_ = f.j.Add(p) // as in apply
+		}
+		if err != nil || maps.Equal(before, f.files()) {
+			return
+		}
+	}
+}
+
+// files are the files of the Journal and their names.
+func (f *Follower) files() map[*journal.File]string {
+	files := make(map[*journal.File]string)
+	for _, file := range f.j.Files() {
+		files[file] = file.Name()
+	}
+	return files
 }
 
 // refresh lets the Journal see what has been written. A file whose header is

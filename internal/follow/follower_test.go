@@ -309,6 +309,31 @@ func TestFollowAfterLostEvents(t *testing.T) {
 	quiet(t, f)
 }
 
+// Files come and go between a listing and the opening of what it lists: the
+// name is then that of the last one, and those between must come first.
+func TestFollowRotationsBehindTheListing(t *testing.T) {
+	dir := t.TempDir()
+	l := newLog(t, dir, journal.Options{})
+	w := watch(t, dir)
+	f := New(openDir(t, dir), w)
+	l.add(2)
+	expect(t, f, 0, 2, all)
+	list, rotations := f.list, 3
+	f.list = func() ([]string, error) {
+		paths, err := list()
+		for ; rotations > 0; rotations-- {
+			l.add(2)
+			l.rotate()
+			l.add(1)
+			must(t, l.w.Settle(context.Background()))
+		}
+		return paths, err
+	}
+	w.queue(Rescan, "")
+	expect(t, f, 2, 11, all)
+	quiet(t, f)
+}
+
 func TestFollowByBell(t *testing.T) {
 	root := t.TempDir()
 	bell := settle.NewBell()
