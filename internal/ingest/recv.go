@@ -13,11 +13,17 @@ import (
 )
 
 const (
-	// recvSlots is how many datagrams one recvmmsg(2) may bring.
-	recvSlots = 64
+	// recvSlots is how many datagrams one recvmmsg(2) may bring. In a flood it
+	// brings as many: the more, the fewer times a blocked sender is woken for the
+	// room of one message only, and the larger what is written at once.
+	recvSlots = 256
 	// slotSize is the part of a slot that stays resident. Longer datagrams go on
 	// in the slot's overflow area, whose pages are given back after use.
 	slotSize = 16 << 10
+	// slotStride is the distance of slots. Were it a power of two, the beginnings
+	// of all slots, which is all that most messages fill, would share a few lines
+	// of the processor's caches.
+	slotStride = slotSize + 5*64
 	// minOverflow and maxOverflow bound the overflow area of a slot, in bytes of
 	// address space. The size in between is the largest datagram that a sender
 	// without privileges can make: twice net.core.wmem_max.
@@ -35,7 +41,7 @@ type mmsghdr struct {
 
 // receiver reads datagrams of one socket in batches.
 //
-// Slot i is slotSize bytes of slots, then stride-slotSize bytes of over. In over
+// Slot i is slotSize bytes of slots (at i*slotStride), then stride-slotSize bytes of over. In over
 // there are slotSize free bytes before each overflow area: the head of a long
 // datagram is copied there, so that every datagram is seen in one piece.
 type receiver struct {
@@ -43,7 +49,7 @@ type receiver struct {
 	raw  syscall.RawConn
 	try  func(fd uintptr) bool // r.attempt, bound once
 
-	slots  []byte // recvSlots * slotSize, mapped
+	slots  []byte // recvSlots * slotStride, mapped
 	over   []byte // recvSlots * stride, mapped and mostly untouched
 	stride int
 
@@ -67,7 +73,7 @@ func newReceiver(file *os.File) (*receiver, error) {
 	r := &receiver{file: file, raw: raw, stride: slotSize + overflowSize()}
 	r.try = r.attempt
 	const prot, anon = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
-	if r.slots, err = unix.Mmap(-1, 0, recvSlots*slotSize, prot, anon); err != nil {
+	if r.slots, err = unix.Mmap(-1, 0, recvSlots*slotStride, prot, anon); err != nil {
 		return nil, fmt.Errorf("map receive buffers: %w", err)
 	}
 	if r.over, err = unix.Mmap(-1, 0, recvSlots*r.stride, prot, anon|unix.MAP_NORESERVE); err != nil {
@@ -77,7 +83,7 @@ func newReceiver(file *os.File) (*receiver, error) {
 	// One long datagram must not make 2 MiB of zeroes resident.
 	unix.Madvise(r.over, unix.MADV_NOHUGEPAGE) //nolint:errcheck // only saves memory
 	for i := range recvSlots {
-		r.iovs[i][0].Base = &r.slots[i*slotSize]
+		r.iovs[i][0].Base = &r.slots[i*slotStride]
 		r.iovs[i][0].SetLen(slotSize)
 		r.iovs[i][1].Base = &r.over[i*r.stride+slotSize]
 		r.iovs[i][1].SetLen(r.stride - slotSize)
@@ -135,7 +141,7 @@ func (r *receiver) reset() {
 // one message, a deadline (os.ErrDeadlineExceeded) or the end of the socket;
 // else the batch may be empty. The batch stays valid until the next call.
 //
-//	recvmmsg(fd, vec, 64, MSG_DONTWAIT|MSG_CMSG_CLOEXEC, NULL) = n or EAGAIN
+//	recvmmsg(fd, vec, 256, MSG_DONTWAIT|MSG_CMSG_CLOEXEC, NULL) = n or EAGAIN
 func (r *receiver) receive(park bool) error {
 	r.reset()
 	r.park, r.empty, r.errno = park, false, 0
@@ -181,11 +187,11 @@ func (r *receiver) message(i int, m *message) {
 	m.controlTruncated = h.hdr.Flags&unix.MSG_CTRUNC != 0
 	n := int(h.n)
 	if n <= slotSize {
-		m.data = r.slots[i*slotSize : i*slotSize+n]
+		m.data = r.slots[i*slotStride : i*slotStride+n]
 		return
 	}
 	at := i * r.stride
-	copy(r.over[at:at+slotSize], r.slots[i*slotSize:(i+1)*slotSize])
+	copy(r.over[at:at+slotSize], r.slots[i*slotStride:i*slotStride+slotSize])
 	m.data = r.over[at : at+n]
 }
 
