@@ -23,6 +23,8 @@ import (
 //	                   back, so that n_entries changes once more when the index
 //	                   follows, and a reader with matches looks again
 //	with the index:
+//	pwrite extent      where the last object is, and how many there are: what a
+//	                   reader can find from here on survives a kill
 //	pwrite slots       of arrays of DATA objects, and links between arrays;
 //	                   beyond the objects' n_entries
 //	pwrite links       of DATA and FIELD objects, with their counts: from here
@@ -41,7 +43,7 @@ type wStage struct {
 	end    uint64 // the file must be this long, in bytes
 	tail   []byte
 	base   uint64 // offset of tail
-	early  []wOp  // before the header: slots of the main array
+	early  []wOp  // slots of the main array; with the index, its extent
 	late   []wOp  // the index, in phases
 	buf    []byte // the bytes of early and late
 	header [object.HeaderSize254]byte
@@ -90,6 +92,11 @@ func (m *wMem) take(s *wStage, index bool) {
 	m.base = s.end
 	m.takeMain(s)
 	if index {
+		if len(s.tail) > 0 {
+			b := s.op(&s.early, object.HdrTailObjectOffset, 16)
+			object.PutU64(b, 0, m.hdr.TailObjectOffset)
+			object.PutU64(b, 8, m.hdr.NObjects)
+		}
 		m.takeSlots(s)
 		m.takeLinks(s)
 		s.takeBuckets(&m.fieldBuckets)
