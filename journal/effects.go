@@ -61,7 +61,7 @@ const (
 // window; when notes for it take a large part of the buffer; else when the last
 // one was long enough ago.
 func (w *Writer) indexNow() bool {
-	if w.o.Index < 0 || int64(len(w.m.slots))*8 > w.o.Buffer/4 || w.lastIndex.IsZero() {
+	if w.o.Index < 0 || w.m.owedIndex() > w.o.Buffer/4 || w.lastIndex.IsZero() {
 		return true
 	}
 	gap := min(max(indexShare*w.indexTook, w.o.Index/indexBurst), w.o.Index)

@@ -53,7 +53,7 @@ func (m *wMem) linkMain(ref wRef) {
 		} else if b := m.unwritten(c.array, object.ArrayNext); b != nil {
 			object.PutU64(b, 0, r.offset())
 		} else {
-			c.link = wNewLink{c.array, r}
+			c.link = wPatch{c.array + object.ArrayNext/8, r}
 		}
 		c.array, c.cap = r, uint32(slots)
 		m.hdr.TailEntryArrayOffset = uint32(r.offset())
@@ -66,7 +66,7 @@ func (m *wMem) linkMain(ref wRef) {
 func (m *wMem) linkData(id uint32, d *wData, ref wRef) {
 	switch {
 	case d.n == 0:
-		d.entry = ref
+		m.patch(&m.links, d.off, object.DataEntry, ref)
 	case d.tailN < d.tailCap:
 		if b := m.unwritten(d.tailArray, object.ArrayItems+int(uint64(d.tailN)*m.arrayItem)); b != nil {
 			m.putSlot(b, ref)
@@ -79,10 +79,8 @@ func (m *wMem) linkData(id uint32, d *wData, ref wRef) {
 		r := m.newArray(slots, ref)
 		if d.tailArray == 0 {
 			d.array = r
-		} else if b := m.unwritten(d.tailArray, object.ArrayNext); b != nil {
-			object.PutU64(b, 0, r.offset())
 		} else {
-			m.newLinks = append(m.newLinks, wNewLink{d.tailArray, r})
+			m.patch(&m.links, d.tailArray, object.ArrayNext, r)
 		}
 		d.tailArray, d.tailN, d.tailCap = r, 1, uint32(slots)
 	}

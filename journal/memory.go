@@ -34,11 +34,12 @@ type wMem struct {
 	tail []byte // whole objects with their padding
 
 	main     wMain
-	dirty    []uint32   // records of DATA whose link fields in the file are old
-	dirtyFld []uint32   // likewise of FIELD
-	runs     []wRun     // slots to fill in arrays that are in the file
-	slots    []wSlot    // their values, in the order they were appended
-	newLinks []wNewLink // next_entry_array_offset to set in arrays in the file
+	dirty    []uint32 // records of DATA whose array and counts in the file are old
+	dirtyFld []uint32 // records of FIELD whose head in the file is old
+	runs     []wRun   // slots to fill in arrays that are in the file
+	slots    []wSlot  // their values, in the order they were appended
+	links    []wPatch // in the file, to the next array, or to a first entry
+	chains   []wPatch // in the file, of hash chains: buckets and next of their objects
 
 	large  []wLarge // of the entry at hand
 	items  []uint64 // scratch: ref<<32 | record of the entry at hand
@@ -56,7 +57,7 @@ type wMain struct {
 	runArray wRef
 	runAt    uint32
 	run      []wRef
-	link     wNewLink // array in the file that got a successor; off 0: none
+	link     wPatch // in the file, to the next array; at 0: none
 }
 
 // wRun is a sequence of neighbouring slots of one array in the file.
@@ -73,8 +74,8 @@ type wSlot struct {
 	ref wRef
 }
 
-// wNewLink is the offset of an array in the file and the array to follow it.
-type wNewLink struct{ array, next wRef }
+// wPatch is an offset to be stored in the file: the eight bytes at at become to.
+type wPatch struct{ at, to wRef }
 
 // wProbe is what the first look at a field has found.
 type wProbe struct {
@@ -114,7 +115,13 @@ func (m *wMem) end() uint64 { return m.base + uint64(len(m.tail)) }
 
 // owed is the memory in bytes that waits to be written.
 func (m *wMem) owed() int64 {
-	return int64(len(m.tail)) + int64(len(m.slots))*8 + int64(len(m.main.run))*4
+	return int64(len(m.tail)) + m.owedIndex() + int64(len(m.main.run))*4
+}
+
+// owedIndex is the part of owed that waits for the index, but for what does not
+// grow with the number of entries.
+func (m *wMem) owedIndex() int64 {
+	return int64(len(m.slots)+len(m.links)+len(m.chains)) * 8
 }
 
 // object appends a zeroed object of size bytes, with its header, to the tail.
@@ -175,14 +182,13 @@ func (m *wMem) newData(k wKey, p []byte, nameLen int, l *wLarge) uint32 {
 	if cap(m.zbuf) > wKeepBuffer {
 		m.zbuf = nil
 	}
-	m.chainData(id, d)
+	m.chainData(d)
 	m.hdr.NData++
 
 	f := m.field(p[:nameLen])
-	d.nextField = m.fields[f].head
+	object.PutU64(m.unwritten(d.off, object.DataNextField), 0, m.fields[f].head.offset())
 	m.fields[f].head = d.off
 	m.touchField(f)
-	m.touchData(id, d)
 	return id
 }
 
@@ -203,24 +209,38 @@ func (m *wMem) dataObject(hash uint64, p, z []byte) wRef {
 // wKeepBuffer is the largest buffer in bytes that is kept for reuse.
 const wKeepBuffer = 8 << 20
 
-// chainData links a new DATA record at the end of its bucket's chain, and
-// counts the chain as the search for it would have walked it.
-func (m *wMem) chainData(id uint32, d *wData) {
-	b := &m.dataBuckets
-	bucket := d.hash % uint64(len(b.last))
-	item := b.items[bucket*wHashItem:]
-	if last := b.last[bucket]; last == 0 {
-		object.PutU64(item, 0, d.off.offset())
+// chainData links the object of a new DATA record into its bucket's chain.
+func (m *wMem) chainData(d *wData) {
+	d.pos = m.chain(&m.dataBuckets, d.hash, d.off, &m.hdr.DataHashChainDepth)
+}
+
+// chain links a new object, DATA or FIELD, at the end of its bucket's chain,
+// and returns how many are before it. It counts the depth of the chain as the
+// search for the object would have walked it.
+func (m *wMem) chain(b *wBuckets, hash uint64, r wRef, depth *uint64) (pos uint16) {
+	bucket := hash % uint64(len(b.ends))
+	end := &b.ends[bucket]
+	item := refOf(b.off + bucket*wHashItem)
+	if end.last == 0 {
+		m.chains = append(m.chains, wPatch{item, r})
 	} else {
-		pred := m.data.at(last)
-		m.noteDataDepth(pred.pos)
-		d.pos = deeper(pred.pos)
-		pred.nextHash = d.off
-		m.touchData(last, pred)
+		*depth = max(*depth, uint64(end.pos))
+		pos = deeper(end.pos)
+		m.patch(&m.chains, end.last, object.DataNextHash, r)
 	}
-	object.PutU64(item, 8, d.off.offset())
-	b.last[bucket] = id
-	b.touch(bucket)
+	m.chains = append(m.chains, wPatch{item + 1, r}) // the bucket's tail
+	*end = wEnd{r, pos}
+	return pos
+}
+
+// patch stores the offset to in a field of an object: in the tail if that has
+// it, else as a note in log.
+func (m *wMem) patch(log *[]wPatch, of wRef, field int, to wRef) {
+	if b := m.unwritten(of, field); b != nil {
+		object.PutU64(b, 0, to.offset())
+	} else {
+		*log = append(*log, wPatch{of + wRef(field/8), to})
+	}
 }
 
 // deeper is pos+1, but never so large that it wraps.
@@ -241,7 +261,7 @@ func (m *wMem) field(name []byte) uint32 {
 	id := uint32(len(m.fields))
 	m.fields = append(m.fields, wField{off: m.fieldObject(hash, name)})
 	m.fieldIndex[k] = id
-	m.chainField(id, hash)
+	m.chainField(&m.fields[id], hash)
 	return id
 }
 
@@ -254,64 +274,43 @@ func (m *wMem) fieldObject(hash uint64, name []byte) wRef {
 	return r
 }
 
-// chainField links a new FIELD record at the end of its bucket's chain.
-func (m *wMem) chainField(id uint32, hash uint64) {
-	b := &m.fieldBuckets
-	bucket := hash % uint64(len(b.last))
-	item := b.items[bucket*wHashItem:]
-	f := &m.fields[id]
-	if last := b.last[bucket]; last == 0 {
-		object.PutU64(item, 0, f.off.offset())
-	} else {
-		pred := &m.fields[last]
-		m.hdr.FieldHashChainDepth = max(m.hdr.FieldHashChainDepth, uint64(pred.pos))
-		f.pos = deeper(pred.pos)
-		pred.nextHash = f.off
-		m.touchField(last)
-	}
-	object.PutU64(item, 8, f.off.offset())
-	b.last[bucket] = id
-	b.touch(bucket)
+// chainField links the object of a new FIELD record into its bucket's chain.
+func (m *wMem) chainField(f *wField, hash uint64) {
+	f.pos = m.chain(&m.fieldBuckets, hash, f.off, &m.hdr.FieldHashChainDepth)
 }
 
 // touchData brings the object of a record up to date if it is still in the
 // tail, else notes that the file's copy is old.
 func (m *wMem) touchData(id uint32, d *wData) {
-	if b := m.unwritten(d.off, object.DataNextHash); b != nil {
-		m.putDataLinks(b, d)
+	if b := m.unwritten(d.off, dataCounts); b != nil {
+		m.putDataCounts(b, d)
 	} else if !d.dirty {
 		d.dirty = true
 		m.dirty = append(m.dirty, id)
 	}
 }
 
-// putDataLinks writes the link fields of a DATA object, which follow its hash:
-// 40 bytes, 48 in a compact file.
-func (m *wMem) putDataLinks(b []byte, d *wData) {
-	const first = object.DataNextHash
-	object.PutU64(b, object.DataNextHash-first, d.nextHash.offset())
-	object.PutU64(b, object.DataNextField-first, d.nextField.offset())
-	object.PutU64(b, object.DataEntry-first, d.entry.offset())
-	object.PutU64(b, object.DataEntryArray-first, d.array.offset())
-	object.PutU64(b, object.DataNEntries-first, uint64(d.n))
+// dataCounts is where in a DATA object that begins which changes with every
+// entry: the first array, the count, and in a compact file the last array. It
+// is the end of the object's head.
+const dataCounts = object.DataEntryArray
+
+func (m *wMem) putDataCounts(b []byte, d *wData) {
+	object.PutU64(b, object.DataEntryArray-dataCounts, d.array.offset())
+	object.PutU64(b, object.DataNEntries-dataCounts, uint64(d.n))
 	if m.compact {
-		object.PutU32(b, object.DataTailArray-first, uint32(d.tailArray.offset()))
-		object.PutU32(b, object.DataTailArrayN-first, d.tailN)
+		object.PutU32(b, object.DataTailArray-dataCounts, uint32(d.tailArray.offset()))
+		object.PutU32(b, object.DataTailArrayN-dataCounts, d.tailN)
 	}
 }
 
+// touchField is touchData for the head of a FIELD.
 func (m *wMem) touchField(id uint32) {
 	f := &m.fields[id]
-	if b := m.unwritten(f.off, object.FieldNextHash); b != nil {
-		putFieldLinks(b, f)
+	if b := m.unwritten(f.off, object.FieldHeadData); b != nil {
+		object.PutU64(b, 0, f.head.offset())
 	} else if !f.dirty {
 		f.dirty = true
 		m.dirtyFld = append(m.dirtyFld, id)
 	}
-}
-
-// putFieldLinks writes the link fields of a FIELD object: 16 bytes.
-func putFieldLinks(b []byte, f *wField) {
-	object.PutU64(b, 0, f.nextHash.offset())
-	object.PutU64(b, object.FieldHeadData-object.FieldNextHash, f.head.offset())
 }

@@ -20,6 +20,13 @@ type wRelink struct {
 	zero  []wZero  // slots behind the end of a list that are not 0
 	lists [][]wRef // by record: the entries that have it; nil after use
 	piece []byte   // an array, or a part of a table
+
+	first  []wRef   // by record: the first entry that has it
+	inList []wRef   // by record: the DATA of its field before it
+	want   []wPatch // of all chains, in the order of offsets
+
+	badData, badFields []wRef // objects whose links in the file are wrong
+	badTable           uint64 // offset of a hash table that is wrong; 0: none is
 }
 
 // wZero is bytes of the file to be zeroed.
@@ -43,7 +50,8 @@ func (s *wSurvey) relink() (*wRelink, error) {
 	}
 	r.fieldLists()
 	r.chains()
-	r.compareLinks()
+	r.compareData()
+	r.compareFields()
 	for _, b := range [...]*wBuckets{&s.m.dataBuckets, &s.m.fieldBuckets} {
 		if err := r.compareTable(b); err != nil {
 			return nil, err
@@ -171,13 +179,14 @@ func (r *wRelink) mainArray() error {
 		m.linkMain(ref)
 	}
 	if c.stale && m.main.array == c.last {
-		m.main.link = wNewLink{c.last, 0}
+		m.main.link = wPatch{c.last + object.ArrayNext/8, 0}
 	}
 	return nil
 }
 
 // dataLists rebuilds the list of entries of every DATA object.
 func (r *wRelink) dataLists() error {
+	r.first = make([]wRef, r.m.data.n+1)
 	for id := uint32(1); id <= r.m.data.n; id++ {
 		want := r.lists[id]
 		r.lists[id] = nil
@@ -185,7 +194,7 @@ func (r *wRelink) dataLists() error {
 			continue
 		}
 		d := r.m.data.at(id)
-		d.entry, d.n = want[0], 1
+		r.first[id], d.n = want[0], 1
 		if len(want) == 1 {
 			continue
 		}
@@ -199,7 +208,7 @@ func (r *wRelink) dataLists() error {
 			r.m.linkData(id, d, ref)
 		}
 		if c.stale && d.tailArray == c.last {
-			r.m.newLinks = append(r.m.newLinks, wNewLink{c.last, 0})
+			r.m.links = append(r.m.links, wPatch{c.last + object.ArrayNext/8, 0})
 		}
 	}
 	return nil
@@ -234,20 +243,22 @@ func (r *wRelink) fieldLists() {
 			m.fields[id].off = m.fieldObject(r.fhash[id], []byte(r.missing[id]))
 		}
 	}
+	r.inList = make([]wRef, m.data.n+1)
 	for id := uint32(1); id <= m.data.n; id++ {
-		d, f := m.data.at(id), &m.fields[r.fieldOf[id]]
-		d.nextField, f.head = f.head, d.off
+		f := &m.fields[r.fieldOf[id]]
+		r.inList[id], f.head = f.head, m.data.at(id).off
 	}
 }
 
-// chains rebuilds both hash tables, each chain in the order of offsets.
+// chains rebuilds both hash tables, each chain in the order of offsets. What
+// that notes becomes want; what of it the file has already is not noted again.
 func (r *wRelink) chains() {
 	m := r.m
 	var longest, longestFld uint16 // last position in a chain
 	data, fields := m.hdr.DataHashChainDepth, m.hdr.FieldHashChainDepth
 	for id := uint32(1); id <= m.data.n; id++ {
 		d := m.data.at(id)
-		m.chainData(id, d)
+		m.chainData(d)
 		longest = max(longest, d.pos)
 	}
 	order := make([]uint32, len(m.fields)-1)
@@ -256,11 +267,23 @@ func (r *wRelink) chains() {
 	}
 	slices.SortFunc(order, func(a, b uint32) int { return cmp.Compare(m.fields[a].off, m.fields[b].off) })
 	for _, id := range order {
-		m.chainField(id, r.fhash[id])
+		m.chainField(&m.fields[id], r.fhash[id])
 		longestFld = max(longestFld, m.fields[id].pos)
 	}
 	m.hdr.DataHashChainDepth = depthOf(data, longest)
 	m.hdr.FieldHashChainDepth = depthOf(fields, longestFld)
+	r.want, _ = sortPatches(m.chains, nil)
+	m.chains = nil
+}
+
+// wanted is what a link of a chain must be, 0 at the end of one.
+func (r *wRelink) wanted(object wRef, field int) wRef {
+	at := object + wRef(field/8)
+	i, ok := slices.BinarySearchFunc(r.want, at, func(p wPatch, at wRef) int { return cmp.Compare(p.at, at) })
+	if !ok {
+		return 0
+	}
+	return r.want[i].to
 }
 
 // depthOf brings a header's chain depth into the range that it can have. It
@@ -270,55 +293,75 @@ func depthOf(disk uint64, longest uint16) uint64 {
 	return min(max(disk, max(uint64(longest), 1)-1), uint64(longest))
 }
 
-// compareLinks notes the DATA and FIELD objects whose link fields in the file
-// are not what they must be.
-func (r *wRelink) compareLinks() {
+// compareData notes what must change in the links of DATA objects.
+func (r *wRelink) compareData() {
 	m := r.m
-	m.dirty, m.dirtyFld = m.dirty[:0], m.dirtyFld[:0]
+	m.dirty = m.dirty[:0]
 	for id := uint32(1); id <= m.data.n; id++ {
-		d := m.data.at(id)
-		must := wDiskLink{
-			nextHash:  d.nextHash.offset(),
-			nextField: d.nextField.offset(),
-			entry:     d.entry.offset(),
-			array:     d.array.offset(),
-			n:         uint64(d.n),
-		}
-		if m.compact {
-			must.tailArray, must.tailN = uint32(d.tailArray.offset()), d.tailN
-		}
-		if d.dirty = must != r.links[id]; d.dirty {
+		d, l := m.data.at(id), &r.links[id]
+		right := r.compare(&m.chains, d.off, object.DataNextHash, l.nextHash, r.wanted(d.off, object.DataNextHash))
+		right = r.compare(&m.chains, d.off, object.DataNextField, l.nextField, r.inList[id]) && right
+		right = r.compare(&m.links, d.off, object.DataEntry, l.entry, r.first[id]) && right
+		d.dirty = l.array != d.array.offset() || l.n != uint64(d.n) ||
+			m.compact && (l.tailArray != uint32(d.tailArray.offset()) || l.tailN != d.tailN)
+		if d.dirty {
 			m.dirty = append(m.dirty, id)
 		}
-	}
-	for id := uint32(1); int(id) < len(m.fields); id++ {
-		f := &m.fields[id]
-		if b := m.unwritten(f.off, object.FieldNextHash); b != nil {
-			putFieldLinks(b, f)
-			continue
-		}
-		must := wDiskField{f.nextHash.offset(), f.head.offset()}
-		if f.dirty = must != r.flinks[id]; f.dirty {
-			m.dirtyFld = append(m.dirtyFld, id)
+		if d.dirty || !right {
+			r.badData = append(r.badData, d.off)
 		}
 	}
 }
 
-// compareTable notes the blocks of a hash table that are not in the file as they
-// must be.
+// compareFields notes what must change in the links of FIELD objects.
+func (r *wRelink) compareFields() {
+	m := r.m
+	m.dirtyFld = m.dirtyFld[:0]
+	for id := uint32(1); int(id) < len(m.fields); id++ {
+		f := &m.fields[id]
+		if b := m.unwritten(f.off, object.FieldHeadData); b != nil {
+			object.PutU64(b, 0, f.head.offset())
+			continue // chain has seen to the other one
+		}
+		l := &r.flinks[id]
+		right := r.compare(&m.chains, f.off, object.FieldNextHash, l.nextHash, r.wanted(f.off, object.FieldNextHash))
+		if f.dirty = l.head != f.head.offset(); f.dirty {
+			m.dirtyFld = append(m.dirtyFld, id)
+		}
+		if f.dirty || !right {
+			r.badFields = append(r.badFields, f.off)
+		}
+	}
+}
+
+// compare notes in log what a link must be, and returns whether it is.
+func (r *wRelink) compare(log *[]wPatch, of wRef, field int, disk uint64, must wRef) bool {
+	if disk == must.offset() {
+		return true
+	}
+	r.m.patch(log, of, field, must)
+	return false
+}
+
+// compareTable notes what must change in a hash table.
 func (r *wRelink) compareTable(b *wBuckets) error {
-	clear(b.dirty)
-	b.any = false
-	for at := 0; at < len(b.items); at += wMaxPiece {
-		must := b.items[at:min(at+wMaxPiece, len(b.items))]
-		got, err := r.read(b.off+uint64(at), len(must))
+	want := r.want
+	for at := uint64(0); at < b.size(); at += wMaxPiece {
+		got, err := r.read(b.off+at, int(min(wMaxPiece, b.size()-at)))
 		if err != nil {
 			return err
 		}
-		for i := 0; i < len(must); i += wBlock {
-			j := min(i+wBlock, len(must))
-			if !bytes.Equal(got[i:j], must[i:j]) {
-				b.touch(uint64(at+i) / wHashItem)
+		for i := 0; i < len(got); i += 8 {
+			link := wPatch{at: refOf(b.off + at + uint64(i))}
+			for len(want) > 0 && want[0].at < link.at {
+				want = want[1:]
+			}
+			if len(want) > 0 && want[0].at == link.at {
+				link = want[0]
+			}
+			if object.U64(got, i) != link.to.offset() {
+				r.m.chains = append(r.m.chains, link)
+				r.badTable = b.off
 			}
 		}
 	}
@@ -349,18 +392,18 @@ func (r *wRelink) fault() error {
 		return formatErrorf(r.path, object.HdrArenaSize, ErrTruncated, "contents up to %#x, arena of %d bytes, file of %d", r.cut, r.disk.ArenaSize, r.size)
 	case m.hdr != r.disk || !r.plain:
 		return formatErrorf(r.path, 0, ErrCorrupt, "header does not agree with the objects")
-	case len(m.dirty) > 0:
-		return formatErrorf(r.path, m.data.at(m.dirty[0]).off.offset(), ErrCorrupt, "links of a data object")
-	case len(m.dirtyFld) > 0:
-		return formatErrorf(r.path, m.fields[m.dirtyFld[0]].off.offset(), ErrCorrupt, "links of a field object")
+	case len(r.badData) > 0:
+		return formatErrorf(r.path, r.badData[0].offset(), ErrCorrupt, "links of a data object")
+	case len(r.badFields) > 0:
+		return formatErrorf(r.path, r.badFields[0].offset(), ErrCorrupt, "links of a field object")
 	case len(r.zero) > 0:
 		return formatErrorf(r.path, r.zero[0].off, ErrCorrupt, "slots of an entry array in use beyond its end")
-	case len(m.newLinks) > 0:
-		return formatErrorf(r.path, m.newLinks[0].array.offset(), ErrCorrupt, "link between entry arrays")
-	case len(m.tail) > 0 || len(m.runs) > 0 || len(m.main.run) > 0 || m.main.link.array != 0:
+	case len(m.links) > 0:
+		return formatErrorf(r.path, m.links[0].at.offset(), ErrCorrupt, "link between entry arrays")
+	case len(m.tail) > 0 || len(m.runs) > 0 || len(m.main.run) > 0 || m.main.link.at != 0:
 		return formatErrorf(r.path, m.base, ErrCorrupt, "links that are missing")
-	case m.dataBuckets.any || m.fieldBuckets.any:
-		return formatErrorf(r.path, m.dataBuckets.off, ErrCorrupt, "hash tables")
+	case r.badTable != 0:
+		return formatErrorf(r.path, r.badTable, ErrCorrupt, "hash tables")
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func repair(f vfs.File, path string) (RepairReport, error) {
 		}
 		rep.Cause = ErrUnclean // complete, and only not closed
 	}
-	rep.Relinked = len(r.m.dirty) + len(r.m.dirtyFld)
+	rep.Relinked = len(r.badData) + len(r.badFields)
 	if n := r.disk.NEntries; n > rep.Entries {
 		rep.Lost = n - rep.Entries
 	} else {

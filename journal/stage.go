@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"math/bits"
-
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/journal/internal/object"
 )
@@ -27,9 +25,9 @@ import (
 //	                   reader can find from here on survives a kill
 //	pwrite slots       of arrays of DATA objects, and links between arrays;
 //	                   beyond the objects' n_entries
-//	pwrite links       of DATA and FIELD objects, with their counts: from here
-//	                   on matches find the entries
-//	pwrite buckets     chains reach the new DATA objects
+//	pwrite counts      of DATA objects: from here on matches find the entries;
+//	                   and heads of FIELD objects
+//	pwrite chains      reach the new DATA and FIELD objects
 //	pwrite header      all counters
 //
 // All of the index or nothing: a reader that finds a later entry through one
@@ -44,10 +42,15 @@ type wStage struct {
 	tail   []byte
 	base   uint64 // offset of tail
 	early  []wOp  // slots of the main array; with the index, its extent
-	late   []wOp  // the index, in phases
+	late   []wOp  // the index, in phases, but for chains
 	buf    []byte // the bytes of early and late
+	chains []wPatch
+	sorted bool // chains is in order
 	header [object.HeaderSize254]byte
 	hdrLen int
+
+	spare []wPatch // scratch
+	piece []byte   // scratch
 }
 
 // wOp is a write of buf[at:at+n] to off.
@@ -57,15 +60,19 @@ type wOp struct {
 }
 
 // bytes is the memory that s holds for what is not written yet.
-func (s *wStage) bytes() int64 { return int64(len(s.tail) + len(s.buf)) }
+func (s *wStage) bytes() int64 { return int64(len(s.tail) + len(s.buf) + 8*len(s.chains)) }
 
 // reset empties s for reuse, and lets go of buffers that one burst has made
 // large.
 func (s *wStage) reset() {
-	s.full, s.index = false, false
+	s.full, s.index, s.sorted = false, false, false
 	s.tail = keepSmall(s.tail)
 	s.buf = keepSmall(s.buf)
 	s.early, s.late = s.early[:0], s.late[:0]
+	s.chains = s.chains[:0]
+	if 8*cap(s.chains) > wKeepBuffer {
+		s.chains, s.spare = nil, nil
+	}
 }
 
 func keepSmall(b []byte) []byte {
@@ -83,6 +90,11 @@ func (s *wStage) op(ops *[]wOp, off uint64, n int) []byte {
 	return s.buf[at:]
 }
 
+// patch stages an offset.
+func (s *wStage) patch(ops *[]wOp, p wPatch) {
+	object.PutU64(s.op(ops, p.at.offset(), 8), 0, p.to.offset())
+}
+
 // take moves what the file lacks from m to s, which is empty: always the tail,
 // the main array and the header; the rest if index is set.
 func (m *wMem) take(s *wStage, index bool) {
@@ -98,9 +110,8 @@ func (m *wMem) take(s *wStage, index bool) {
 			object.PutU64(b, 8, m.hdr.NObjects)
 		}
 		m.takeSlots(s)
-		m.takeLinks(s)
-		s.takeBuckets(&m.fieldBuckets)
-		s.takeBuckets(&m.dataBuckets)
+		m.takeCounts(s)
+		s.chains, m.chains = m.chains, s.chains
 	}
 	m.takeHeader(s)
 }
@@ -126,12 +137,12 @@ func (m *wMem) takeMain(s *wStage) {
 		}
 		c.runArray, c.run = 0, c.run[:0]
 	}
-	if c.link.array != 0 {
-		object.PutU64(s.op(&s.early, c.link.array.offset()+object.ArrayNext, 8), 0, c.link.next.offset())
-		c.link = wNewLink{}
+	if c.link.at != 0 {
+		s.patch(&s.early, c.link)
+		c.link = wPatch{}
 	}
 	if c.first != 0 {
-		object.PutU64(s.op(&s.early, object.HdrEntryArrayOffset, 8), 0, c.first.offset())
+		s.patch(&s.early, wPatch{object.HdrEntryArrayOffset / 8, c.first})
 		c.first = 0
 	}
 }
@@ -151,55 +162,26 @@ func (m *wMem) takeSlots(s *wStage) {
 		m.putSlot(s.buf[r.at:], v.ref)
 		r.at += uint32(size)
 	}
-	for _, l := range m.newLinks {
-		object.PutU64(s.op(&s.late, l.array.offset()+object.ArrayNext, 8), 0, l.next.offset())
+	for _, l := range m.links {
+		s.patch(&s.late, l)
 	}
-	m.runs, m.slots, m.newLinks = m.runs[:0], m.slots[:0], m.newLinks[:0]
+	m.runs, m.slots, m.links = m.runs[:0], m.slots[:0], m.links[:0]
 }
 
-// takeLinks stages the link fields of DATA and FIELD objects.
-func (m *wMem) takeLinks(s *wStage) {
-	n := int(m.dataHead) - object.DataNextHash
+// takeCounts stages what changes in DATA and FIELD objects with every entry.
+func (m *wMem) takeCounts(s *wStage) {
+	n := int(m.dataHead) - dataCounts
 	for _, id := range m.dirty {
 		d := m.data.at(id)
-		m.putDataLinks(s.op(&s.late, d.off.offset()+object.DataNextHash, n), d)
+		m.putDataCounts(s.op(&s.late, d.off.offset()+dataCounts, n), d)
 		d.dirty = false
 	}
 	for _, id := range m.dirtyFld {
 		f := &m.fields[id]
-		putFieldLinks(s.op(&s.late, f.off.offset()+object.FieldNextHash, 16), f)
+		s.patch(&s.late, wPatch{f.off + object.FieldHeadData/8, f.head})
 		f.dirty = false
 	}
 	m.dirty, m.dirtyFld = m.dirty[:0], m.dirtyFld[:0]
-}
-
-// takeBuckets stages the blocks of a hash table that have changed, neighbours in
-// one write.
-func (s *wStage) takeBuckets(b *wBuckets) {
-	if !b.any {
-		return
-	}
-	b.any = false
-	var from, to int // blocks of the write at hand; from == to: none
-	for w, set := range b.dirty {
-		b.dirty[w] = 0
-		for ; set != 0; set &= set - 1 {
-			block := w*64 + bits.TrailingZeros64(set)
-			if from == to || block-to > wBlockGap || block+1-from > wMaxPiece/wBlock {
-				s.takeBlocks(b, from, to)
-				from = block
-			}
-			to = block + 1
-		}
-	}
-	s.takeBlocks(b, from, to)
-}
-
-func (s *wStage) takeBlocks(b *wBuckets, from, to int) {
-	lo, hi := from*wBlock, min(to*wBlock, len(b.items))
-	if lo < hi {
-		copy(s.op(&s.late, b.off+uint64(lo), hi-lo), b.items[lo:hi])
-	}
 }
 
 // write puts s into f. With an error some of it may be there.
@@ -215,6 +197,13 @@ func (s *wStage) write(f vfs.File) error {
 				return err
 			}
 		}
+	}
+	if !s.sorted {
+		s.chains, s.spare = sortPatches(s.chains, s.spare)
+		s.sorted = true
+	}
+	if err := s.writeChains(f); err != nil {
+		return err
 	}
 	_, err := f.WriteAt(s.header[:s.hdrLen], 0)
 	return err

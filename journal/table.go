@@ -1,5 +1,7 @@
 package journal
 
+import "github.com/tidemark-log/tidemark/journal/internal/object"
+
 // wRef is the offset of an object in units of 8 bytes; 0 is none.
 type wRef uint32
 
@@ -12,15 +14,15 @@ func (r wRef) offset() uint64 { return uint64(r) * 8 }
 // for it.
 //
 // A file has at most a few 100,000 of them (rotation at 75 % of its buckets),
-// so the size of this struct, 80 bytes, bounds the index.
+// so the size of this struct, 64 bytes, bounds the index: one line of the
+// processor's cache. What never changes once it is written (the first entry,
+// the DATA of the same field before it) or is changed without looking (the next
+// of the bucket) is only in the file.
 type wData struct {
 	k0, k1    uint64 // hashes of the payload under wMem.seed0 and seed1
 	jenkins   uint64 // of the payload, for xor_hash
 	hash      uint64 // of the payload, as the file has it
 	off       wRef   // the object itself
-	nextHash  wRef   // next of its bucket
-	nextField wRef   // the DATA of the same field before it
-	entry     wRef   // first entry that has it
 	array     wRef   // first array of further entries
 	tailArray wRef   // last array of further entries
 	tailN     uint32 // slots used in tailArray
@@ -28,7 +30,7 @@ type wData struct {
 	n         uint32 // entries that have it
 	run       uint32 // 1 + index in wMem.runs; valid only if that run is of tailArray
 	pos       uint16 // objects before it in its bucket's chain, saturating
-	dirty     bool   // the link fields in the file are old; it is in wMem.dirty
+	dirty     bool   // array and counts in the file are old; it is in wMem.dirty
 }
 
 const (
@@ -117,45 +119,31 @@ func (t *wTable) grow() {
 
 // wField is what the writer remembers of a FIELD object.
 type wField struct {
-	off      wRef // the object itself
-	nextHash wRef // next of its bucket
-	head     wRef // newest DATA of this field
-	pos      uint16
-	dirty    bool // the link fields in the file are old; it is in wMem.dirtyFields
+	off   wRef   // the object itself
+	head  wRef   // newest DATA of this field
+	pos   uint16 // objects before it in its bucket's chain, saturating
+	dirty bool   // head in the file is old; it is in wMem.dirtyFld
 }
 
 // wKey stands for a field name: its hashes under seed0 and seed1.
 type wKey struct{ k0, k1 uint64 }
 
-// wBuckets is a hash table of the file as the file has it, and beside it the
-// record at the end of each chain, which a new object is linked behind.
+// wBuckets is a hash table of the file: of each bucket the end of its chain, to
+// which a new object is linked. Where the chain begins only the file knows.
 type wBuckets struct {
-	off   uint64   // of the items, in the file
-	items []byte   // 16 bytes a bucket: head and tail offset
-	last  []uint32 // record at the tail of the chain, 0 if it is empty
-	dirty []uint64 // a bit for each block of wBlock bytes of items: the file's copy is old
-	any   bool     // a bit of dirty is set
+	off  uint64 // of the items, in the file
+	ends []wEnd
 }
 
-const (
-	wBlock     = 1 << 10  // unit in which a table is rewritten
-	wBlockGap  = 4        // clean blocks written along to save a call
-	wMaxPiece  = 64 << 10 // a larger write makes later ones of the same pages dearer
-	wHashItem  = 16
-	wBlockItem = wBlock / wHashItem
-)
-
-func newBuckets(off, n uint64) wBuckets {
-	return wBuckets{
-		off:   off,
-		items: make([]byte, n*wHashItem),
-		last:  make([]uint32, n),
-		dirty: make([]uint64, (n*wHashItem/wBlock+1+63)/64),
-	}
+// wEnd is the last object of a chain.
+type wEnd struct {
+	last wRef   // 0: the chain is empty
+	pos  uint16 // objects before it, saturating
 }
 
-func (b *wBuckets) touch(bucket uint64) {
-	block := bucket / wBlockItem
-	b.dirty[block/64] |= 1 << (block % 64)
-	b.any = true
-}
+const wHashItem = object.HashItemSize
+
+func newBuckets(off, n uint64) wBuckets { return wBuckets{off, make([]wEnd, n)} }
+
+// size is that of the table in the file, in bytes.
+func (b *wBuckets) size() uint64 { return uint64(len(b.ends)) * wHashItem }
