@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A socket that is read at more than floodRate messages a second is in a flood:
@@ -17,6 +19,15 @@ const (
 	lull        = 50 * time.Millisecond
 )
 
+// In a flood a batch that came less than half full is followed by a pause of
+// gatherPause, for more to gather: what a batch costs does not depend on how
+// many messages it brings. A queue of fewer than gatherQueue messages would be
+// full before that, and its senders blocked.
+const (
+	gatherPause = time.Millisecond
+	gatherQueue = recvSlots
+)
+
 // reasons are where a path counts.
 type reasons struct {
 	entries, truncated, control, limited, level, refused reason
@@ -25,7 +36,6 @@ type reasons struct {
 // datagrams is the source behind one datagram socket.
 type datagrams struct {
 	in    *Ingest
-	file  *os.File
 	rx    *receiver
 	gate  gate
 	peers *peers
@@ -59,8 +69,8 @@ func newDatagrams(in *Ingest, file *os.File, why reasons) (*datagrams, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &datagrams{in: in, file: file, rx: rx, why: why, queue: queueLength()}
-	d.gate.deadline = file.SetReadDeadline
+	d := &datagrams{in: in, rx: rx, why: why, queue: queueLength()}
+	d.gate.deadline = rx.bell.deadline
 	d.peers = newPeers(in.proc(), &in.counts)
 	d.rx.passPidfd(true)
 	return d, nil
@@ -74,6 +84,7 @@ func (d *datagrams) run(ctx context.Context) error {
 	var last *waiter // what is to be read before the end
 	for {
 		d.setLull()
+		d.gather(len(d.waiting) == 0 && last == nil)
 		var ending bool
 		d.asked, ending = d.gate.look(d.asked[:0])
 		for _, b := range d.asked {
@@ -231,12 +242,24 @@ func (d *datagrams) passed(w *waiter) bool {
 func (d *datagrams) rate(n uint64) {
 	d.counted += n
 	age := d.now - d.window
-	if age < floodWindow {
+	over := d.counted*uint64(time.Second) > floodRate*uint64(max(age, floodWindow))
+	if age < floodWindow && (d.flood || !over) {
 		return
 	}
-	d.flood = d.counted*uint64(time.Second) > floodRate*uint64(age)
+	d.flood = over
 	d.counted, d.window = 0, d.now
 	d.rx.passPidfd(!d.flood)
+}
+
+// gather pauses before the next batch of a flood. The pause is a plain system
+// call: a timer of the runtime would take more turns of its scheduler than it
+// saves.
+func (d *datagrams) gather(allowed bool) {
+	if n := d.rx.n; !allowed || !d.flood || n == 0 || n >= recvSlots/2 || d.queue < gatherQueue {
+		return
+	}
+	pause := unix.NsecToTimespec(int64(gatherPause))
+	unix.Nanosleep(&pause, nil) //nolint:errcheck // a signal may end it early
 }
 
 // setLull makes a read in a flood end after a while without messages.
@@ -245,7 +268,7 @@ func (d *datagrams) setLull() {
 		return
 	}
 	d.lullAt = d.now + lull
-	d.file.SetReadDeadline(time.Now().Add(lull)) //nolint:errcheck // a closed socket fails the read
+	d.rx.bell.deadline(time.Now().Add(lull)) //nolint:errcheck // a closed socket fails the read
 }
 
 // calm is called when a read has found nothing until its deadline.

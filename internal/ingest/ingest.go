@@ -293,6 +293,11 @@ func (in *Ingest) Close() error {
 	}
 	in.closed = true
 	in.cancel()
+	for _, d := range []*datagrams{in.native, in.syslog} {
+		if d != nil {
+			d.rx.bell.close()
+		}
+	}
 	for _, b := range in.bound {
 		unlink(b.file, b.info)
 		b.file.Close() //nolint:errcheck // nothing was written to it

@@ -47,7 +47,9 @@ type mmsghdr struct {
 type receiver struct {
 	file *os.File
 	raw  syscall.RawConn
-	try  func(fd uintptr) bool // r.attempt, bound once
+	bell *watch           // wakes us when there is something to read
+	try  func() bool      // r.attempt, bound once
+	recv func(fd uintptr) // r.recvmmsg, bound once
 
 	slots  []byte // recvSlots * slotStride, mapped
 	over   []byte // recvSlots * stride, mapped and mostly untouched
@@ -58,7 +60,8 @@ type receiver struct {
 	ctrl [recvSlots]control
 
 	n     int           // messages of the last batch
-	errno syscall.Errno // of the last attempt
+	errno syscall.Errno // of the last attempt; EAGAIN: nothing there
+	ended error         // the socket was closed
 	park  bool          // wait when there is nothing
 	empty bool          // the queue was empty after the last batch
 	pidfd bool          // SO_PASSPIDFD is on
@@ -71,9 +74,17 @@ func newReceiver(file *os.File) (*receiver, error) {
 		return nil, fmt.Errorf("receive from %s: %w", file.Name(), err)
 	}
 	r := &receiver{file: file, raw: raw, stride: slotSize + overflowSize()}
-	r.try = r.attempt
+	r.try, r.recv = r.attempt, r.recvmmsg
+	err = control1(raw, func(fd int) (err error) {
+		r.bell, err = newWatch(fd, file.Name())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	const prot, anon = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if r.slots, err = unix.Mmap(-1, 0, recvSlots*slotStride, prot, anon); err != nil {
+		r.release()
 		return nil, fmt.Errorf("map receive buffers: %w", err)
 	}
 	if r.over, err = unix.Mmap(-1, 0, recvSlots*r.stride, prot, anon|unix.MAP_NORESERVE); err != nil {
@@ -118,6 +129,7 @@ func overflowSize() int {
 
 // release gives the buffers back. The socket is its owner's to close.
 func (r *receiver) release() {
+	r.bell.close()
 	for _, m := range [...]*[]byte{&r.slots, &r.over} {
 		if *m != nil {
 			unix.Munmap(*m) //nolint:errcheck // cannot fail for a mapping of ours
@@ -144,11 +156,14 @@ func (r *receiver) reset() {
 //	recvmmsg(fd, vec, 256, MSG_DONTWAIT|MSG_CMSG_CLOEXEC, NULL) = n or EAGAIN
 func (r *receiver) receive(park bool) error {
 	r.reset()
-	r.park, r.empty, r.errno = park, false, 0
-	if err := r.raw.Read(r.try); err != nil {
+	r.park, r.empty = park, false
+	err := r.bell.wait(r.try)
+	switch {
+	case err != nil:
 		return err
-	}
-	if r.errno != 0 {
+	case r.ended != nil:
+		return r.ended
+	case r.errno != 0 && r.errno != unix.EAGAIN:
 		return fmt.Errorf("recvmmsg %s: %w", r.file.Name(), r.errno)
 	}
 	return nil
@@ -156,24 +171,28 @@ func (r *receiver) receive(park bool) error {
 
 // attempt is one recvmmsg. It returns false to be called again when the socket
 // is readable.
-func (r *receiver) attempt(fd uintptr) bool {
+func (r *receiver) attempt() bool {
+	r.ended = r.raw.Control(r.recv)
+	return r.ended != nil || r.errno != unix.EAGAIN || !r.park
+}
+
+// recvmmsg fills the batch. The call cannot block, but takes some 400 µs for a
+// full batch; the runtime is not told of it, since it would take the processor
+// away for that long, start another thread and have us wait for a processor.
+func (r *receiver) recvmmsg(fd uintptr) {
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.hdrs)),
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.hdrs)),
 			recvSlots, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
-		switch errno {
-		case 0:
-			// A short batch means that the attempt for one more found nothing.
-			r.n, r.empty = int(n), n < recvSlots
-			return true
-		case unix.EINTR:
+		if errno == unix.EINTR {
 			continue
-		case unix.EAGAIN:
-			r.empty = true
-			return !r.park
-		default:
-			r.errno = errno
-			return true
 		}
+		r.errno = errno
+		if errno == 0 {
+			r.n = int(n)
+		}
+		// A short batch means that the attempt for one more found nothing.
+		r.empty = errno == unix.EAGAIN || errno == 0 && n < recvSlots
+		return
 	}
 }
 

@@ -41,7 +41,9 @@ var (
 // bind makes the socket dir/name of the given kind, SOCK_DGRAM or SOCK_STREAM,
 // for everyone to write to. A stale socket of that name is removed.
 //
-//	socket(AF_UNIX, kind|CLOEXEC|NONBLOCK)  setsockopt…  bind  chmod 0666  [listen]
+// A datagram socket is left blocking, and so out of Go's poller: see watch.
+//
+//	socket(AF_UNIX, kind|CLOEXEC[|NONBLOCK])  setsockopt…  bind  chmod 0666  [listen]
 func bind(dir, name string, kind int) (f *os.File, err error) {
 	path := filepath.Join(dir, name)
 	if len(path) > maxSocketPath {
@@ -50,7 +52,11 @@ func bind(dir, name string, kind int) (f *os.File, err error) {
 	if err := removeStale(path, kind); err != nil {
 		return nil, err
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	flags := unix.SOCK_CLOEXEC
+	if kind != unix.SOCK_DGRAM {
+		flags |= unix.SOCK_NONBLOCK
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, kind|flags, 0)
 	if err != nil {
 		return nil, fmt.Errorf("bind %s: socket: %w", path, err)
 	}
