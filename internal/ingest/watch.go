@@ -3,6 +3,7 @@ package ingest
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -28,6 +29,8 @@ type watch struct {
 	fd   int // of file; valid inside wait
 	sock int
 	on   bool // armed
+
+	closed atomic.Bool
 }
 
 // newWatch returns a watch of sock, which must be closed after it and must not
@@ -72,6 +75,9 @@ func (w *watch) wait(try func() bool) error {
 	if err == nil {
 		err = failed
 	}
+	if err != nil && w.closed.Load() {
+		return os.ErrClosed // which a RawConn does not say
+	}
 	return err
 }
 
@@ -99,5 +105,6 @@ func (w *watch) deadline(t time.Time) error { return w.file.SetReadDeadline(t) }
 
 // close ends a wait with os.ErrClosed. It may be called concurrently and again.
 func (w *watch) close() {
+	w.closed.Store(true)
 	w.file.Close() //nolint:errcheck // it may be closed already
 }
