@@ -16,17 +16,19 @@ import (
 
 const journald = "/lib/systemd/systemd-journald"
 
-// runJournald runs a real journald on the files in data, with lines of logger
-// in its journal, and ends it by a signal.
-func runJournald(t *testing.T, data, tag string, lines int, sig string) {
+// runJournald runs a real journald on the files in data, and does first in its
+// place. Then it lets logger write lines as root and as a user, and ends
+// journald by a signal.
+func runJournald(t *testing.T, data, tag string, lines int, sig string, first ...string) {
 	t.Helper()
 	needNamespaces(t)
 	needTool(t, "logger")
 	needTool(t, journald)
+	needTool(t, "setpriv")
 	if _, err := os.Stat("/etc/machine-id"); err != nil {
 		t.Skipf("journald needs a machine id: %v", err)
 	}
-	const script = `mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/journal /run/log/journal /run/systemd/journald.conf.d && mount -t tmpfs tmpfs /var/log && mkdir /var/log/journal && mount --bind "$1" /var/log/journal || exit 99
+	script := `mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/journal /run/log/journal /run/systemd/journald.conf.d && mount -t tmpfs tmpfs /var/log && mkdir /var/log/journal && mount --bind "$1" /var/log/journal || exit 99
 printf '[Journal]\nStorage=persistent\nRateLimitIntervalSec=0\nReadKMsg=no\nAudit=no\nForwardToSyslog=no\nForwardToWall=no\nSystemKeepFree=1M\n' >/run/systemd/journald.conf.d/test.conf
 ` + journald + ` 2>/run/errors & pid=$!
 n=0
@@ -34,7 +36,9 @@ until journalctl --flush 2>/dev/null; do # its socket is not there yet
 	n=$((n+1)); [ $n -lt 1200 ] && kill -0 $pid || exit 98
 	sleep 0.05
 done
+` + strings.Join(first, "\n") + `
 for i in $(seq "$3"); do echo "$2 $i"; done | logger -u /run/systemd/journal/dev-log -t "$2" || exit 97
+for i in 1 2 3; do echo "$2-user $i"; done | setpriv --reuid 1000 --clear-groups logger -u /run/systemd/journal/dev-log -t "$2-user" || exit 97
 journalctl --sync || exit 96
 kill -"$4" $pid
 wait $pid
@@ -89,13 +93,13 @@ func testContinuedByJournald(t *testing.T, bin string) {
 	d, senders := closedFiles(t, bin)
 	before := export(t, d.data)
 	runJournald(t, d.data, "theirs", 200, "TERM")
-	names := slices.Collect(maps.Keys(d.files(t)))
-	if len(names) != 1 || names[0] != "system.journal" {
+	names := slices.Sorted(maps.Keys(d.files(t)))
+	if !slices.Equal(names, []string{"system.journal", "user-1000.journal"}) {
 		t.Errorf("journald has not gone on with system.journal: %q", names)
 	}
 	after := export(t, d.data)
-	checkSequence(t, "gone on by journald", after, 1)
-	if len(after) < len(before)+200 || after[len(before)-1].Seqnum != before[len(before)-1].Seqnum {
+	checkTagged(t, after, "theirs-user", 3)
+	if len(after) < len(before)+203 || after[len(before)-1].Seqnum != before[len(before)-1].Seqnum {
 		t.Errorf("%d entries before journald, %d after", len(before), len(after))
 	}
 	checkTagged(t, after, "theirs", 200)
@@ -110,12 +114,12 @@ func testContinuedByJournald(t *testing.T, bin string) {
 		t.Fatal(err)
 	}
 	d.command(t, "sync")
-	d.verify(t, "taken back", 1)
+	d.verify(t, "taken back", 2)
 	all := export(t, d.data)
-	checkWhole(t, all, again)
+	checkSent(t, all, again)
 	checkTagged(t, all, "theirs", 200)
 	d.end(t, syscall.SIGTERM)
-	d.verify(t, "taken back and closed", 1)
+	d.verify(t, "taken back and closed", 2)
 }
 
 // testContinuedByRemote lets systemd-journal-remote go on with a file of ours.
@@ -142,7 +146,8 @@ func testContinuedByRemote(t *testing.T, bin string) {
 	verifyFiles(t, d.files(t))
 }
 
-// testAfterJournald starts the daemon on the files that a journald has left.
+// testAfterJournald starts the daemon on the files that a journald has left: it
+// goes on with those that were closed, whoever has written them.
 func testAfterJournald(t *testing.T, bin string) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "journal")
@@ -152,22 +157,83 @@ func testAfterJournald(t *testing.T, bin string) {
 	runJournald(t, data, "theirs", 300, "TERM")
 	theirs := export(t, data)
 	d := serve(t, bin, dir)
-	senders := d.senders(t, 2)
+	senders := d.senders(t, 3)
+	senders[1].be(1000)
 	for err := range burst(senders, 400) {
 		t.Fatal(err)
 	}
 	d.command(t, "sync")
-	// A file that was closed is gone on with, whoever has written it.
-	d.verify(t, "gone on after journald", 1)
+	d.verify(t, "gone on after journald", 2)
 	all := export(t, d.data)
-	checkSequence(t, "gone on after journald", all, 1)
-	checkWhole(t, all, senders)
+	checkSent(t, all, senders)
 	checkTagged(t, all, "theirs", 300)
-	if len(all) < len(theirs)+800 {
-		t.Errorf("%d entries, want the %d of journald and 800", len(all), len(theirs))
+	checkTagged(t, all, "theirs-user", 3)
+	if len(all) < len(theirs)+1200 {
+		t.Errorf("%d entries, want the %d of journald and 1200", len(all), len(theirs))
 	}
 	d.end(t, syscall.SIGTERM)
-	d.verify(t, "gone on after journald and closed", 1)
+	d.verify(t, "gone on after journald and closed", 2)
+}
+
+// testAfterSealingJournald starts the daemon on files that are sealed, which
+// only who has the key can go on with.
+func testAfterSealingJournald(t *testing.T, bin string) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "journal")
+	if err := os.Mkdir(data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	runJournald(t, data, "theirs", 300, "TERM", "journalctl --setup-keys >/dev/null 2>&1 || exit 95", "journalctl --rotate || exit 94")
+	place := filepath.Dir(journalFiles(t, data)["system.journal"])
+	before := contents(t, place)
+	d := serve(t, bin, dir)
+	senders := d.senders(t, 2)
+	senders[1].be(1000)
+	for err := range burst(senders, 100) {
+		t.Fatal(err)
+	}
+	d.command(t, "sync")
+	after := contents(t, place)
+	if !bytes.Equal(before["fss"], after["fss"]) {
+		t.Error("the key was touched")
+	}
+	for _, base := range []string{"system", "user-1000"} {
+		kept := ""
+		for name, b := range after {
+			if bytes.Equal(b, before[base+".journal"]) {
+				kept = name
+			}
+		}
+		if !strings.HasPrefix(kept, base+"@") || !strings.HasSuffix(kept, ".journal~") {
+			t.Errorf("the sealed %s.journal is kept as %q", base, kept)
+		}
+		if log := d.printed(t); !strings.Contains(log, base+".journal cannot be gone on with, kept as "+kept) {
+			t.Errorf("the daemon did not say what it did with %s.journal: %q", base, log)
+		}
+	}
+	all := export(t, d.data)
+	checkSent(t, all, senders)
+	checkTagged(t, all, "theirs", 300)
+	checkTagged(t, all, "theirs-user", 3)
+	files := d.files(t)
+	maps.DeleteFunc(files, func(name, _ string) bool { return name != "system.journal" && name != "user-1000.journal" })
+	verifyFiles(t, files) // the others need the key
+}
+
+// contents are the files of a directory.
+func contents(t *testing.T, dir string) map[string][]byte {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string][]byte)
+	for _, e := range list {
+		if all[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
 }
 
 // testAfterKilledJournald starts the daemon on the file of a journald that was
@@ -205,18 +271,18 @@ func testAfterKilledJournald(t *testing.T, bin string) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(d.files(t)))
-	if len(names) != 2 || !strings.HasPrefix(names[1], "system@") || names[0] != "system.journal" {
+	if len(names) != 3 || !strings.HasPrefix(names[1], "system@") || names[0] != "system.journal" || !strings.HasPrefix(names[2], "user-1000@") {
 		t.Errorf("files %q, want the killed journald's beside a new one", names)
 	}
 	if log := d.printed(t); !strings.Contains(log, "system.journal was not closed: repaired") {
 		t.Errorf("the start did not say what it did: %q", log)
 	}
 	all := export(t, d.data)
-	checkSequence(t, "after a killed journald", all, 1)
 	checkTagged(t, all, "theirs", 300)
-	checkWhole(t, all, senders)
+	checkTagged(t, all, "theirs-user", 3)
+	checkSent(t, all, senders)
 	if len(all) < len(theirs)+800 {
 		t.Errorf("%d entries, want the %d of journald and 800", len(all), len(theirs))
 	}
-	d.verify(t, "after a killed journald", 2)
+	d.verify(t, "after a killed journald", 3)
 }

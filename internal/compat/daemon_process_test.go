@@ -32,7 +32,7 @@ func TestDaemon(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, bin string){
 		"flood": testFlood, "users": testUsers, "small files": testSmallFiles, "kill": testKill, "senders": testSenders, "commands": testCommands, "round trip": testRoundTrip,
 		"continued by journald": testContinuedByJournald, "continued by journal-remote": testContinuedByRemote,
-		"after journald": testAfterJournald, "after a killed journald": testAfterKilledJournald, "demo": testDemo,
+		"after journald": testAfterJournald, "after a sealing journald": testAfterSealingJournald, "after a killed journald": testAfterKilledJournald, "demo": testDemo,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, bin) })
 	}
