@@ -56,6 +56,7 @@ func printStatus(out io.Writer, st control.Status) error {
 	row("sync", "%s", st.Sync)
 	row("synced", "%d times, %d failed", st.Syncs, st.SyncErrors)
 	row("notify", "%s", time.Duration(st.Notify)*time.Microsecond)
+	row("nice", "%d", st.Nice)
 	row("buffer", "%s of %s", bytesText(uint64(st.Buffered)), bytesText(uint64(st.Buffer)))
 	row("space", "%s used, %s allowed, %s available, %d archived files", bytesText(st.Space.Usage), bytesText(st.Space.Limit), bytesText(st.Space.Available), st.Space.Archived)
 	if st.Space.Full {

@@ -23,6 +23,7 @@ const (
 	DefaultMaxFile           = month
 	DefaultLineMax           = 48 << 10
 	DefaultCompressThreshold = 512
+	DefaultNice              = -10
 	// Half a rate limit gets the other half from journald's defaults.
 	DefaultRateLimitInterval = 30 * time.Second
 	DefaultRateLimitBurst    = 10000
@@ -71,6 +72,9 @@ type Config struct {
 	MaxLevelStore int
 	// ReadKMsg tells whether the kernel's messages are read.
 	ReadKMsg bool
+	// Nice is the scheduling priority from -20 to 19. Nil: DefaultNice, if that is
+	// allowed and nobody has chosen another one.
+	Nice *int
 
 	ownSync  *settle.Policy // Sync=
 	interval *time.Duration // SyncIntervalSec=
@@ -179,6 +183,7 @@ var keys = []key{
 	{"Compress", setCompress},
 	plain("MaxLevelStore", func(c *Config) *int { return &c.MaxLevelStore }, ParseLevel),
 	plain("ReadKMsg", func(c *Config) *bool { return &c.ReadKMsg }, ParseBool),
+	plain("Nice", func(c *Config) **int { return &c.Nice }, pointer(parseNice)),
 
 	{name: "Storage"},
 	{name: "Seal"},
@@ -237,6 +242,14 @@ func parseCount(s string) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("invalid number %q", s)
+	}
+	return n, nil
+}
+
+func parseNice(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < -20 || n > 19 {
+		return 0, fmt.Errorf("invalid priority %q: want a number from -20 to 19", s)
 	}
 	return n, nil
 }

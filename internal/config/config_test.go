@@ -49,11 +49,11 @@ func TestParse(t *testing.T) {
 		},
 		{
 			"own keys",
-			"[Journal]\nData=/d/./x\nRun=/r\nHTTP=127.0.0.1:1 [::1]:2\nHTTP=10.0.0.1:3\nSync=all\nNotify=0\nBuffer=1M\n",
+			"[Journal]\nData=/d/./x\nRun=/r\nHTTP=127.0.0.1:1 [::1]:2\nHTTP=10.0.0.1:3\nSync=all\nNotify=0\nBuffer=1M\nNice=-5\n",
 			func(c *config.Config) {
 				c.Data, c.Run = "/d/x", "/r"
 				c.HTTP = []string{"127.0.0.1:1", "[::1]:2", "10.0.0.1:3"}
-				c.Sync, c.Notify, c.Buffer = settle.All(), 0, 1<<20
+				c.Sync, c.Notify, c.Buffer, c.Nice = settle.All(), 0, 1<<20, new(-5)
 			},
 			nil,
 		},
@@ -123,6 +123,7 @@ func TestParseErrors(t *testing.T) {
 		{"Data=relative", `f:2: Data=: invalid path "relative": want an absolute one`},
 		{"ReadKMsg=maybe", `f:2: ReadKMsg=: invalid boolean "maybe": want yes or no`},
 		{"Compress=maybe", `f:2: Compress=: invalid value "maybe": want yes, no or a size such as 512`},
+		{"Nice=20", `f:2: Nice=: invalid priority "20": want a number from -20 to 19`},
 		{"MaxLevelStore=loud", `f:2: MaxLevelStore=: invalid level "loud": want emerg, alert, crit, err, warning, notice, info, debug or 0 to 7`},
 		{"RateLimitBurst=-1", `f:2: RateLimitBurst=: invalid number "-1"`},
 		{"[Journal", `f:2: invalid section header "[Journal"`},

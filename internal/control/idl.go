@@ -99,7 +99,7 @@ type Space (
 )
 
 # The state of the daemon. sync is the sync policy, notify the window of change
-# notifications in microseconds; buffer is the bound of entries accepted and not
+# notifications in microseconds, nice the scheduling priority; buffer is the bound of entries accepted and not
 # yet written, buffered what is in it, both in bytes; syncs are those of all files
 # since the start
 method Status() -> (
@@ -113,6 +113,7 @@ method Status() -> (
   endpoints: []string,
   sync: string,
   notify: int,
+  nice: int,
   buffer: int,
   buffered: int,
   clockSteps: int,

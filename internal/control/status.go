@@ -15,6 +15,8 @@ type Status struct {
 	// notifications in µs.
 	Sync   string `json:"sync"`
 	Notify int64  `json:"notify"`
+	// Nice is the scheduling priority of the daemon, from -20 to 19.
+	Nice int `json:"nice"`
 	// Buffer bounds the entries accepted and not yet written; Buffered is what is
 	// in it.
 	Buffer   int64 `json:"buffer"`

@@ -61,6 +61,7 @@ func (d *daemon) Status() control.Status {
 		Endpoints:  d.endpoints,
 		Sync:       cfg.Sync.String(),
 		Notify:     cfg.Notify.Microseconds(),
+		Nice:       niceNow(),
 		Buffer:     st.Buffer,
 		Buffered:   st.Buffered,
 		ClockSteps: st.ClockSteps,
@@ -199,6 +200,9 @@ func (d *daemon) reload(ctx context.Context) error {
 		if err := d.store.Configure(ctx, after); err != nil {
 			return err
 		}
+	}
+	if cfg.Nice != nil {
+		d.applyNice(cfg)
 	}
 	d.cfg.Store(&cfg)
 	d.say("configuration read again")

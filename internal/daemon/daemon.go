@@ -88,6 +88,7 @@ func (d *daemon) open() error {
 		return err
 	}
 	d.cfg.Store(&cfg)
+	d.applyNice(cfg)
 	if err := d.takePlaces(); err != nil {
 		return err
 	}

@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 type place struct {
 	Data, Run, Sync string
 	HTTP            []string
+	Nice            *int
 }
 
 func newPlace(t *testing.T) place {
@@ -55,14 +56,14 @@ func newPlace(t *testing.T) place {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(run) })
-	return place{Data: t.TempDir(), Run: run, Sync: "1s", HTTP: []string{"127.0.0.1:0"}}
+	return place{Data: t.TempDir(), Run: run, Sync: "1s", HTTP: []string{"127.0.0.1:0"}, Nice: new(0)}
 }
 
 func (p place) options(out, err io.Writer) Options {
 	return Options{
 		Config: func() (config.Config, []config.Warning, error) {
 			c := config.Defaults()
-			c.Data, c.Run, c.HTTP, c.ReadKMsg = p.Data, p.Run, p.HTTP, false
+			c.Data, c.Run, c.HTTP, c.ReadKMsg, c.Nice = p.Data, p.Run, p.HTTP, false, p.Nice
 			return c, nil, c.Set("Sync", p.Sync)
 		},
 		Env:     config.Env{UID: os.Geteuid(), Getenv: os.Getenv, Temp: os.TempDir()},
