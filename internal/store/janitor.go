@@ -174,13 +174,14 @@ func (s *Store) tellRotation(r retired, gone leaving) {
 func (s *Store) openWanted() {
 	for _, sl := range s.slots() {
 		sl.mu.Lock()
-		wanted := sl.wanted && sl.f == nil
+		wanted := sl.wanted && sl.onDisk && sl.f == nil
 		sl.wanted = false
 		sl.mu.Unlock()
 		if !wanted {
 			continue
 		}
-		// Nobody else touches a file that is on disk and not open.
+		// Nobody else touches a file that is on disk and not open, or gives the slot
+		// another.
 		f, n := s.takeCurrent(sl)
 		sl.mu.Lock()
 		sl.f, sl.onDisk = f, false

@@ -22,8 +22,8 @@ import (
 // smallFile is journald's smallest file: 1,536 distinct fields fill it.
 const smallFile = 512 << 10
 
-// hookFS is the machine's file system; hook is asked before each call that
-// changes something, and its error is the call's.
+// hookFS is the machine's file system; hook is asked before each call that opens
+// or changes something, and its error is the call's.
 type hookFS struct {
 	vfs.OS
 	mu   sync.Mutex
@@ -51,6 +51,8 @@ func (h *hookFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, er
 		if err := h.ask("create", name); err != nil {
 			return nil, err
 		}
+	} else if err := h.ask("open", name); err != nil {
+		return nil, err
 	}
 	f, err := h.OS.OpenFile(name, flag, perm)
 	if err != nil {

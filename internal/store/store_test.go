@@ -270,6 +270,47 @@ func TestNextFileIsSeenWhenTheOneBeforeIsWhole(t *testing.T) {
 	})
 }
 
+// TestUsersFileIsBegunOnce lets the janitor look for a file that somebody waited
+// for, while the user's next entry begins a new one: that one must stay the
+// current one.
+func TestUsersFileIsBegunOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		cfg := testConfig(dir, &hookFS{})
+		cfg.Split = true
+		s := open(t, cfg)
+		synctest.Wait()
+		release := make(chan struct{})
+		cfg.FS.(*hookFS).set(func(op, name string) error {
+			if op == "open" && filepath.Base(name) == "user-1000.journal" {
+				<-release
+			}
+			return nil
+		})
+		sl := s.slotOf(1000)
+		sl.mu.Lock()
+		sl.wanted = true // asked for twice, and found once
+		sl.mu.Unlock()
+		s.janitor.Ring()
+		synctest.Wait()
+		for i, text := range []string{"a", "b"} {
+			if _, err := s.Append(t.Context(), []entry.Entry{line(1000, text)}); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				close(release)
+			}
+			synctest.Wait()
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"a", "b"}, storedIn(t, dir, false, "user-1000")); diff != "" {
+			t.Errorf("entries (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestClosedStore(t *testing.T) {
 	s := open(t, testConfig(t.TempDir(), nil))
 	ticket, err := s.Append(t.Context(), []entry.Entry{line(0, "a")})
