@@ -40,6 +40,14 @@ done
 for i in $(seq "$3"); do echo "$2 $i"; done | logger -u /run/systemd/journal/dev-log -t "$2" || exit 97
 for i in 1 2 3; do echo "$2-user $i"; done | setpriv --reuid 1000 --clear-groups logger -u /run/systemd/journal/dev-log -t "$2-user" || exit 97
 journalctl --sync || exit 96
+if [ "$4" = KILL ]; then # after a sync the files are closed until the next entry
+	echo last | logger -u /run/systemd/journal/dev-log -t "$2-last" || exit 97
+	echo last | setpriv --reuid 1000 --clear-groups logger -u /run/systemd/journal/dev-log -t "$2-last" || exit 97
+	until [ "$(journalctl -q -o cat -t "$2-last" | wc -l)" = 2 ]; do
+		n=$((n+1)); [ $n -lt 1200 ] || exit 93
+		sleep 0.05
+	done
+fi
 kill -"$4" $pid
 wait $pid
 exit 0
