@@ -201,6 +201,7 @@ func (d *daemon) reload(ctx context.Context) error {
 			return err
 		}
 	}
+	d.ingest.SetMaxLevel(cfg.MaxLevelStore)
 	if cfg.Nice != nil {
 		d.applyNice(cfg)
 	}

@@ -47,6 +47,7 @@ type place struct {
 	Data, Run, Sync string
 	HTTP            []string
 	Nice            *int
+	MaxLevel        *int
 }
 
 func newPlace(t *testing.T) place {
@@ -64,6 +65,9 @@ func (p place) options(out, err io.Writer) Options {
 		Config: func() (config.Config, []config.Warning, error) {
 			c := config.Defaults()
 			c.Data, c.Run, c.HTTP, c.ReadKMsg, c.Nice = p.Data, p.Run, p.HTTP, false, p.Nice
+			if p.MaxLevel != nil {
+				c.MaxLevelStore = *p.MaxLevel
+			}
 			return c, nil, c.Set("Sync", p.Sync)
 		},
 		Env:     config.Env{UID: os.Geteuid(), Getenv: os.Getenv, Temp: os.TempDir()},
@@ -461,7 +465,7 @@ func TestReload(t *testing.T) {
 	defer d.release()
 	defer d.store.Close(context.Background())
 	mu.Lock()
-	current.Sync, current.HTTP = "all", []string{"127.0.0.1:1"}
+	current.Sync, current.HTTP, current.MaxLevel = "all", []string{"127.0.0.1:1"}, new(3)
 	mu.Unlock()
 	if err := d.reload(t.Context()); err != nil {
 		t.Fatal(err)
@@ -471,6 +475,9 @@ func TestReload(t *testing.T) {
 	}
 	if !strings.Contains(errOut.String(), "the change of HTTP= needs a restart") {
 		t.Errorf("said %q", errOut)
+	}
+	if e, err := d.ingest.NewJSONDecoder("").Decode([]byte(`{"level":4}`)); err != nil || len(e.Fields) > 0 {
+		t.Errorf("level 4 with MaxLevelStore=3: %d fields, %v", len(e.Fields), err)
 	}
 	if d.least().String() != "synced" {
 		t.Errorf("least level %s under the policy all", d.least())

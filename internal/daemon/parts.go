@@ -112,6 +112,7 @@ func (d *daemon) ingestConfig() ingest.Config {
 		LineMax:           int(min(cfg.LineMax, math.MaxInt32)),
 		RateLimitInterval: cfg.RateLimitInterval,
 		RateLimitBurst:    uint32(min(cfg.RateLimitBurst, math.MaxUint32)),
+		MaxLevel:          &cfg.MaxLevelStore,
 		Free:              d.store.Free,
 		Event:             d.store.Event,
 	}

@@ -56,8 +56,10 @@ const (
 	kmsgBadNames
 	kmsgMissed
 	kmsgOverrun
+	kmsgLevel
 	kmsgRead
 	kmsgRefused
+	httpLevel
 	peerLookups
 	peerGone
 	peerReused
@@ -137,8 +139,10 @@ func (c *counts) list() []Count {
 		kmsgBadNames:    {Name: "kmsg", Reason: "bad_names"},
 		kmsgMissed:      {Name: "kmsg", Reason: "missed"},
 		kmsgOverrun:     {Name: "kmsg", Reason: "overrun"},
+		kmsgLevel:       {Name: "kmsg", Reason: "level"},
 		kmsgRead:        {Name: "kmsg", Reason: "unreadable"},
 		kmsgRefused:     {Name: "kmsg", Reason: "refused"},
+		httpLevel:       {Name: "http", Reason: "level"},
 		peerLookups:     {Name: "peer", Reason: "lookups"},
 		peerGone:        {Name: "peer", Reason: "gone"},
 		peerReused:      {Name: "peer", Reason: "pid_reused"},

@@ -181,10 +181,10 @@ func (d *datagrams) send(ctx context.Context) error {
 // the rate of its unit are looked at, and the trusted fields added.
 func (d *datagrams) finish(m *message, p *peer, priority uint8, urgent bool, object *peer) {
 	owner := uint32(0)
+	if !d.in.passes(&d.batch, p, priority, d.now, d.why) {
+		return
+	}
 	if p != nil {
-		if !d.in.passes(&d.batch, p, priority, d.now, d.why) {
-			return
-		}
 		d.batch.addAll(p.fields)
 		owner = p.uid
 	}
@@ -198,12 +198,16 @@ func (d *datagrams) finish(m *message, p *peer, priority uint8, urgent bool, obj
 	d.batch.end(owner, urgent)
 }
 
-// passes drops the current entry if p's unit may not send it.
+// passes drops the current entry if its level is not stored, or if p's unit may
+// not send it. p is nil when the sender is not known.
 func (in *Ingest) passes(b *batch, p *peer, priority uint8, now time.Duration, why reasons) bool {
-	if p.facts.levelMax >= 0 && priority > uint8(p.facts.levelMax) {
+	if !in.stores(priority) || p != nil && p.facts.levelMax >= 0 && priority > uint8(p.facts.levelMax) {
 		in.counts.add(why.level, 1)
 		b.drop()
 		return false
+	}
+	if p == nil {
+		return true
 	}
 	ok, suppressed := in.limits.admit(&p.facts, priority, now)
 	if !ok {
@@ -216,6 +220,9 @@ func (in *Ingest) passes(b *batch, p *peer, priority uint8, now time.Duration, w
 	}
 	return true
 }
+
+// stores reports whether messages of a level are stored.
+func (in *Ingest) stores(level uint8) bool { return uint32(level)+in.unstored.Load() < levelCount }
 
 // pass lets those go on whose messages have been handled.
 func (d *datagrams) pass() {

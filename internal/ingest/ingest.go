@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +62,9 @@ type Config struct {
 	// them 0: no limit, but what systemd has set for the unit.
 	RateLimitInterval time.Duration
 	RateLimitBurst    uint32
+	// MaxLevel is the highest syslog level that is stored, from 0 (emerg) to 7
+	// (debug); what is above is dropped and counted. Nil: all are stored.
+	MaxLevel *int
 	// Free is the space that is left for the journal in bytes: more of it enlarges
 	// a burst. It must not block. Nil: bursts are as configured.
 	Free func() uint64
@@ -101,6 +105,8 @@ type Ingest struct {
 	limits *limiter
 	begin  time.Time // batches count time from here
 
+	unstored atomic.Uint32 // how many levels, from debug on, are not stored
+
 	losses *settle.Settler
 	told   [reasonCount]uint64 // losses told so far; the settler's
 
@@ -136,6 +142,9 @@ func Open(cfg Config, sink Sink) (*Ingest, error) {
 		limits: newLimiter(cfg.RateLimitInterval, cfg.RateLimitBurst, cfg.Free),
 		begin:  time.Now(),
 	}
+	if cfg.MaxLevel != nil {
+		in.SetMaxLevel(*cfg.MaxLevel)
+	}
 	in.abort, in.cancel = context.WithCancel(context.Background())
 	in.losses = in.newLosses()
 	in.counts.mark = in.losses.Mark
@@ -144,6 +153,12 @@ func Open(cfg Config, sink Sink) (*Ingest, error) {
 		return nil, err
 	}
 	return in, nil
+}
+
+// SetMaxLevel changes Config.MaxLevel, for what is received from now on. It may
+// be called at any time.
+func (in *Ingest) SetMaxLevel(level int) {
+	in.unstored.Store(uint32(levelCount - 1 - min(max(level, 0), levelCount-1)))
 }
 
 func (c *Config) defaults() {

@@ -13,7 +13,7 @@ type JSONDecoder struct {
 
 	decoder   entry.JSONDecoder
 	source    entry.Field
-	host      *host
+	in        *Ingest
 	transport entry.Field
 }
 
@@ -24,7 +24,7 @@ const jsonSpare = 8
 // client without its port; empty on a Unix socket. It may be called
 // concurrently, also while Run runs and after.
 func (in *Ingest) NewJSONDecoder(peer string) *JSONDecoder {
-	d := &JSONDecoder{host: in.host, transport: in.words.http, decoder: entry.JSONDecoder{Spare: jsonSpare}}
+	d := &JSONDecoder{in: in, transport: in.words.http, decoder: entry.JSONDecoder{Spare: jsonSpare}}
 	if peer != "" {
 		d.source = entry.Field("_SOURCE_ADDR=" + peer)
 	}
@@ -34,7 +34,7 @@ func (in *Ingest) NewJSONDecoder(peer string) *JSONDecoder {
 }
 
 // Decode reads one JSON object as entry.JSONDecoder does. The entry is valid
-// until the next call. The error is a *entry.JSONError.
+// until the next call; it has no fields when its level is not to be stored. The error is a *entry.JSONError.
 func (d *JSONDecoder) Decode(line []byte) (entry.Entry, error) {
 	e, counts, err := d.decoder.Decode(line)
 	d.Counts.Underscores += counts.Underscores
@@ -44,10 +44,22 @@ func (d *JSONDecoder) Decode(line []byte) (entry.Entry, error) {
 	if err != nil {
 		return entry.Entry{}, err
 	}
+	if !d.in.stores(levelOfEntry(&e)) {
+		d.in.counts.add(httpLevel, 1)
+		return entry.Entry{}, nil
+	}
 	e.Fields = append(e.Fields, d.transport)
 	if d.source != nil {
 		e.Fields = append(e.Fields, d.source)
 	}
-	e.Fields = append(e.Fields, d.host.fields()...)
+	e.Fields = append(e.Fields, d.in.host.fields()...)
 	return e, nil
+}
+
+// levelOfEntry is the level that PRIORITY gives, or the one of messages without.
+func levelOfEntry(e *entry.Entry) uint8 {
+	if v, _ := e.Get("PRIORITY"); len(v) == 1 && v[0] >= '0' && v[0] <= '7' {
+		return v[0] - '0'
+	}
+	return defaultPriority
 }

@@ -218,6 +218,9 @@ func (k *kmsg) record(line []byte) {
 	}
 	k.text = unescape(k.text[:0], r.text)
 	b.addBytes("MESSAGE=", k.text)
+	if !k.in.passes(b, nil, uint8(r.priority&levelMask), 0, reasons{level: kmsgLevel}) {
+		return
+	}
 	b.addAll(k.in.host.fields())
 	b.end(0, r.priority&levelMask <= 2)
 }

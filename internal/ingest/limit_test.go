@@ -220,3 +220,46 @@ func TestInvocationOfUserUnit(t *testing.T) {
 		t.Errorf("followed a link: %q", got)
 	}
 }
+
+// TestMaxLevel sends each level on each path: what is above the highest level is
+// dropped and counted, and a change of it holds from then on.
+func TestMaxLevel(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.MaxLevel = new(4)
+	r := startWith(t, cfg, &fakeSink{})
+	nat, sys, out := r.dial(nativeSocket), r.dial(syslogSocket), r.dial(stdoutSocket)
+	r.write(out, "ident\n\n6\n1\n0\n0\n0\n")
+	round := func(most int) map[string]int {
+		kernel := &kmsg{in: r.Ingest}
+		for level := range 8 {
+			n := itoa(level)
+			r.write(nat, "MESSAGE=m\nPRIORITY="+n+"\n")
+			r.write(sys, "<"+itoa(8+level)+">m")
+			r.write(out, "<"+n+">m\n")
+			kernel.record([]byte(n + "," + n + ",1,-;m\n"))
+			d := r.NewJSONDecoder("")
+			e, err := d.Decode([]byte(`{"message":"m","level":` + n + `}`))
+			if err != nil || (len(e.Fields) > 0) != (level <= most) {
+				t.Errorf("HTTP, level %d: %d fields, %v", level, len(e.Fields), err)
+			}
+		}
+		got := map[string]int{}
+		for _, e := range append(r.barrier(), kernel.batch.entries...) {
+			got[get(t, e, "_TRANSPORT")]++
+			if p := get(t, e, "PRIORITY"); p > itoa(most) {
+				t.Errorf("level %s was stored", p)
+			}
+		}
+		return got
+	}
+	wantDiff(t, "stored", map[string]int{"journal": 5, "syslog": 5, "stdout": 5, "kernel": 5}, round(4))
+	for _, path := range []string{"native", "syslog", "stdout", "kmsg", "http"} {
+		if n := r.count(path, "level"); n != 3 {
+			t.Errorf("%s: %d counted, want 3", path, n)
+		}
+	}
+	r.SetMaxLevel(0)
+	wantDiff(t, "stored up to emerg", map[string]int{"journal": 1, "syslog": 1, "stdout": 1, "kernel": 1}, round(0))
+	r.SetMaxLevel(7)
+	wantDiff(t, "all stored", map[string]int{"journal": 8, "syslog": 8, "stdout": 8, "kernel": 8}, round(7))
+}

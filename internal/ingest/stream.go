@@ -481,10 +481,10 @@ func (s *stream) record(line []byte, lineBreak string) {
 	b.addBytes("MESSAGE=", line)
 	level := uint8(priority & levelMask)
 	owner := uint32(0)
+	if !s.l.in.passes(b, s.sender, level, s.now, stdoutReasons()) {
+		return
+	}
 	if p := s.sender; p != nil {
-		if !s.l.in.passes(b, p, level, s.now, stdoutReasons()) {
-			return
-		}
 		b.addAll(p.fields)
 		owner = p.uid
 	}

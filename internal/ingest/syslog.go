@@ -8,6 +8,7 @@ import (
 // Syslog priorities: facility<<3 | level.
 const (
 	levelMask         = 7
+	levelCount        = 8
 	facilityMask      = 0x3f8
 	syslogDefault     = 1<<3 | 6 // LOG_USER | LOG_INFO
 	syslogStampLength = len("Mmm dd hh:mm:ss ")

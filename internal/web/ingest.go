@@ -24,8 +24,9 @@ import (
 // answer is the body of every reply of /ingest, errors included.
 type answer struct {
 	// Accepted counts the entries that were appended, Ack is the level that all
-	// of them have reached.
+	// of them have reached; Dropped those that the configuration keeps out.
 	Accepted int    `json:"accepted"`
+	Dropped  int    `json:"dropped,omitempty"`
 	Ack      string `json:"ack"`
 	Error    string `json:"error,omitempty"`
 	// Line is the number of the line the error is about, from 1.
@@ -51,7 +52,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request) {
 		s.reply(w, answer{Ack: s.cfg.Least().String()}, refused)
 		return
 	}
-	n, ticket, refused := s.take(w, r)
+	n, dropped, ticket, refused := s.take(w, r)
 	reached, err := s.wait(r.Context(), ticket, level)
 	if err != nil {
 		s.counts.failed.Add(1)
@@ -62,7 +63,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	s.reply(w, answer{Accepted: n, Ack: reached.String()}, refused)
+	s.reply(w, answer{Accepted: n, Dropped: dropped, Ack: reached.String()}, refused)
 }
 
 // level is what the request asks for, or the least the policy asks for.
@@ -124,14 +125,14 @@ func (s *Server) tooLarge(line int) *refusal {
 	return &refusal{http.StatusRequestEntityTooLarge, 0, fmt.Errorf("the body is longer than the limit of %d bytes", s.cfg.MaxBody)}
 }
 
-// take appends the lines of the body. It returns how many, and the ticket of
-// all of them.
-func (s *Server) take(w http.ResponseWriter, r *http.Request) (n int, all journal.Ticket, refused *refusal) {
+// take appends the lines of the body. It returns how many, how many the decoder
+// has dropped, and the ticket of all appended.
+func (s *Server) take(w http.ResponseWriter, r *http.Request) (n, dropped int, all journal.Ticket, refused *refusal) {
 	body := io.Reader(http.MaxBytesReader(w, r.Body, s.cfg.MaxBody))
 	if r.Header.Get("Content-Encoding") == "gzip" || r.Header.Get("Content-Encoding") == "x-gzip" {
 		z, err := gzip.NewReader(body)
 		if err != nil {
-			return 0, all, s.broken(0, err)
+			return 0, 0, all, s.broken(0, err)
 		}
 		body = &bounded{z, s.cfg.MaxBody}
 	}
@@ -141,11 +142,11 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) (n int, all journa
 		line, err := lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return n, all, nil
+			return n, dropped, all, nil
 		case errors.Is(err, errLineTooLong):
-			return n, all, s.tooLarge(number)
+			return n, dropped, all, s.tooLarge(number)
 		case err != nil:
-			return n, all, s.broken(number, err)
+			return n, dropped, all, s.broken(number, err)
 		}
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
@@ -153,11 +154,15 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) (n int, all journa
 		e, err := decoder.Decode(line)
 		if err != nil {
 			s.counts.badLine.Add(1)
-			return n, all, &refusal{http.StatusBadRequest, number, err}
+			return n, dropped, all, &refusal{http.StatusBadRequest, number, err}
+		}
+		if len(e.Fields) == 0 {
+			dropped++
+			continue
 		}
 		ticket, err := s.cfg.Sink.TryAppend([]entry.Entry{e})
 		if err != nil {
-			return n, all, s.unappended(number, err)
+			return n, dropped, all, s.unappended(number, err)
 		}
 		all.Join(ticket)
 		n++

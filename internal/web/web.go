@@ -32,8 +32,9 @@ type Sink interface {
 
 // Decoder turns lines into entries. It is used by one request.
 type Decoder interface {
-	// Decode reads one JSON object. The entry is valid until the next call. An
-	// error says what is wrong with the line.
+	// Decode reads one JSON object. The entry is valid until the next call. One
+	// without fields is not to be stored. An error says what is wrong with the
+	// line.
 	Decode(line []byte) (entry.Entry, error)
 }
 

@@ -64,12 +64,15 @@ func (s *fakeSink) last() []string {
 	return s.messages
 }
 
-// fakeDecoder takes {TEXT} as the message TEXT.
+// fakeDecoder takes {TEXT} as the message TEXT, and drops {-}.
 type fakeDecoder struct{ peer string }
 
 func (d fakeDecoder) Decode(line []byte) (entry.Entry, error) {
 	if !bytes.HasPrefix(line, []byte("{")) {
 		return entry.Entry{}, errors.New("want an object")
+	}
+	if string(line) == "{-}" {
+		return entry.Entry{}, nil
 	}
 	return entry.Entry{Fields: []entry.Field{
 		entry.Field("MESSAGE=" + strings.Trim(string(line), "{}")),
@@ -112,6 +115,10 @@ func TestIngest(t *testing.T) {
 			name: "lines", body: "{a}\n\n{b}\n{c}", status: 200,
 			answer: `{"accepted":3,"ack":"appended"}`,
 			kept:   []string{"a@192.0.2.1", "b@192.0.2.1", "c@192.0.2.1"}, waits: []settle.Level{settle.Appended},
+		},
+		{
+			name: "dropped lines", body: "{a}\n{-}\n{-}\n", status: 200,
+			answer: `{"accepted":1,"dropped":2,"ack":"appended"}`, kept: []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended},
 		},
 		{name: "nothing", body: "\n \n", status: 200, answer: `{"accepted":0,"ack":"appended"}`, waits: []settle.Level{settle.Appended}},
 		{
