@@ -58,4 +58,7 @@
 //     who runs the effect himself stays, for that one effect, and then gets its
 //     outcome.
 //  18. Mark does not block and does not allocate.
+//  19. Every(d) with Window: the d of 5 and 6 is what Window answers when the
+//     first unsettled mark opens a window, brought into 0 … d. It is asked once a
+//     window: later marks neither ask again nor push the effect back.
 package settle

@@ -946,6 +946,90 @@ func TestInvariant18MarkDoesNotBlock(t *testing.T) {
 	})
 }
 
+func TestInvariant19WindowIsAskedOnceAWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, windows := 0, []time.Duration{5 * ms, 0, -time.Hour, time.Hour, 30 * ms, 10 * ms}
+		r := newRig(t, Options{Policy: Every(100 * ms), Window: func() time.Duration {
+			asked++
+			return windows[asked-1]
+		}}, nil)
+		r.at(ms)
+		r.Mark(1) // 5 ms
+		r.at(4 * ms)
+		r.Mark(2)
+		r.at(50 * ms)
+		r.want(call{6 * ms, 2, nil})
+		r.Mark(3) // 0
+		r.at(60 * ms)
+		r.Mark(4) // less
+		r.at(70 * ms)
+		r.want(call{6 * ms, 2, nil}, call{50 * ms, 3, nil}, call{60 * ms, 4, nil})
+		r.Mark(5) // more than the policy's
+		for i := range uint64(9) {
+			r.at(time.Duration(80+10*i) * ms)
+			r.Mark(6 + i)
+		}
+		r.at(200 * ms)
+		r.Mark(15) // 30 ms, cut short by a demand
+		r.wantAnswer("wait", r.wait(t.Context(), 15), answer{200 * ms, nil})
+		r.at(210 * ms)
+		r.Mark(16) // 10 ms, from here on
+		r.at(time.Second)
+		r.want(call{6 * ms, 2, nil}, call{50 * ms, 3, nil}, call{60 * ms, 4, nil},
+			call{170 * ms, 14, nil}, call{200 * ms, 15, nil}, call{220 * ms, 16, nil})
+		if asked != len(windows) {
+			t.Errorf("Window was asked %d times for %d windows", asked, len(windows))
+		}
+		r.close(nil)
+	})
+}
+
+func TestInvariant19WindowOfAMarkDuringAnEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		windows := []time.Duration{0, 20 * ms, 5 * ms}
+		r := newRig(t, Options{Policy: Every(time.Hour), Window: func() time.Duration {
+			d := windows[0]
+			windows = windows[1:]
+			return d
+		}}, func(r *rig) { r.takes = 10 * ms })
+		r.Mark(1) // effect 0 … 10
+		r.at(4 * ms)
+		r.Mark(2) // its window ends at 24, the effect at 34
+		r.at(30 * ms)
+		r.Mark(3) // its window ends at 35
+		r.at(time.Second)
+		r.want(call{0, 1, nil}, call{24 * ms, 2, nil}, call{35 * ms, 3, nil})
+		r.close(nil)
+	})
+}
+
+func TestInvariant19WindowIsThatOfLeadingToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Policy: Every(time.Hour), Leading: true, Window: func() time.Duration { return 50 * ms }}, nil)
+		r.Mark(1)
+		r.at(20 * ms)
+		r.Mark(2)
+		r.at(time.Second)
+		r.Mark(3)
+		r.want(call{0, 1, nil}, call{50 * ms, 2, nil}, call{1000 * ms, 3, nil})
+		r.close(nil)
+	})
+}
+
+func TestInvariant19OtherPoliciesDoNotAsk(t *testing.T) {
+	for _, p := range []Policy{Auto(), All()} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, Options{Policy: p, Window: func() time.Duration {
+				t.Errorf("%v asks for a window", p)
+				return time.Hour
+			}}, nil)
+			r.Mark(1)
+			r.wantAnswer("wait", r.wait(t.Context(), 1), answer{0, nil})
+			r.close(nil)
+		})
+	}
+}
+
 func TestObserveIsToldOfEveryEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string

@@ -67,9 +67,18 @@ func (s *Settler) arm(now time.Time) {
 	}
 	s.publishWatch()
 	if !s.armed && s.phase == open && s.marked.Load() > max(s.settled.Load(), s.upTo) {
-		s.armed, s.since = true, now
+		s.armed, s.since, s.window = true, now, s.nextWindow()
 		s.publishWatch()
 	}
+}
+
+// nextWindow is how long a window lasts that opens now. Called with mu held.
+func (s *Settler) nextWindow() time.Duration {
+	d := s.o.Policy.Window()
+	if d == 0 || s.o.Window == nil {
+		return d
+	}
+	return min(max(s.o.Window(), 0), d)
 }
 
 // publishWatch sets watch from the state under mu.
@@ -105,11 +114,11 @@ func (s *Settler) due() (at time.Time, ok bool) {
 	case s.o.Policy.IsAll():
 		return s.since, true
 	case !s.o.Leading:
-		return s.since.Add(s.o.Policy.Window()), true
+		return s.since.Add(s.window), true
 	case s.began.IsZero():
 		return s.since, true
 	}
-	return s.began.Add(s.o.Policy.Window()), true
+	return s.began.Add(s.window), true
 }
 
 // dispatch chooses who runs the next effect: a waiter who demands it, the

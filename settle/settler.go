@@ -56,6 +56,13 @@ type Options struct {
 	Leading bool   // with Every: the first mark after a quiet window is settled at once
 	Sticky  bool   // a failed effect is final
 
+	// Window, if not nil, makes the window of an Every policy change from one to
+	// the next: it answers how long the window that opens now shall last. More
+	// than the policy's is that; 0 or less has the effect begin at once. It is
+	// called by who marks, or by who has run an effect, under the settler's lock:
+	// it must be quick and must not call the settler. Other policies do not ask.
+	Window func() time.Duration
+
 	Retry time.Duration // back-off after the first failure, not sticky; 0: DefaultRetry
 	Start uint64        // position that is marked and settled from the beginning
 
@@ -101,6 +108,7 @@ type Settler struct {
 	upTo     uint64        // snapshot of the running effect, else of the last one
 	armed    bool          // marks past upTo and settled are known about
 	since    time.Time     // armed: when the first of them was made
+	window   time.Duration // armed: how long the window lasts that it opened
 	began    time.Time     // when the last effect began; zero: never
 	backoff  time.Duration // last back-off; 0: the last effect did not fail
 	retry    time.Time     // backoff > 0: when to try again
