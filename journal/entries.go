@@ -124,7 +124,7 @@ func (f *File) checkCount() error {
 	if f.n-node.base >= node.cap {
 		return nil
 	}
-	if off, err := f.main.slot(f, f.n); err == nil && off != 0 {
+	if off, err := f.main.slot(f, f.n); err == nil && off != 0 && !f.moved() {
 		return f.errorf(object.HdrNEntries, ErrCorrupt, "more entries than the %d counted", f.n)
 	}
 	return nil

@@ -252,7 +252,14 @@ func (f *File) refresh() error {
 	}
 	f.hdr = h
 	f.generation++
-	f.torn = f.checkHeader()
+	if f.torn = f.checkHeader(); f.torn != nil && f.moved() {
+		// Its writer was in the middle of changing it.
+		if f.hdr, err = f.readHeader(raw[:]); err != nil {
+			return err
+		}
+		f.updateSize()
+		f.torn = f.checkHeader()
+	}
 	f.setMain()
 	if f.ahead {
 		f.countPending()

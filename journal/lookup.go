@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"sort"
 
 	"github.com/tidemark-log/tidemark/journal/internal/blob"
 	"github.com/tidemark-log/tidemark/journal/internal/object"
@@ -28,6 +29,29 @@ func (f *File) lookup(payload []byte, ref *dataRef) (bool, error) {
 	return true, f.reload(ref)
 }
 
+// trim leaves out of the list of a growing file what was linked since the last
+// Refresh: entries that are not counted yet.
+func (f *File) trim(ref *dataRef) error {
+	if ref.n == 0 {
+		return nil
+	}
+	// What the counter counts was there before it was read; a window may be older.
+	f.forget()
+	last, err := f.lastEntry()
+	if err != nil {
+		return err
+	}
+	var failed error
+	ref.n = uint64(sort.Search(int(ref.n), func(i int) bool {
+		off, err := ref.slot(f, uint64(i))
+		if err != nil && !f.notYet(err) {
+			failed = err
+		}
+		return err != nil || off == 0 || off > last
+	}))
+	return failed
+}
+
 // reload reads the counters of a DATA object that was looked up before: its
 // writer may have linked more entries.
 func (f *File) reload(ref *dataRef) error {
@@ -48,11 +72,14 @@ func (f *File) reload(ref *dataRef) error {
 	if first == 0 {
 		ref.n = min(ref.n, 1)
 	}
+	if f.growing() {
+		return f.trim(ref)
+	}
 	return nil
 }
 
 // findInTable walks the chain of the payload's bucket in one of the hash
-// tables. It returns 0 when there is no such object.
+// tables. It returns 0 when there is no such object, or not yet.
 func (f *File) findInTable(t object.Type, table, size uint64, payload []byte) (uint64, error) {
 	if table == 0 || size < object.HashItemSize {
 		return 0, nil
@@ -70,13 +97,13 @@ func (f *File) findInTable(t object.Type, table, size uint64, payload []byte) (u
 		}
 		b, _, err := f.objectAt(off, t, object.FieldPayload)
 		if err != nil {
-			return 0, err
+			return 0, f.unlessNotYet(err) // nor are those behind it
 		}
 		next := object.U64(b, object.DataNextHash) // the same place in FIELD
 		if object.U64(b, object.DataHash) == hash {
 			same, err := f.samePayload(off, t, payload)
 			if err != nil {
-				return 0, err
+				return 0, f.unlessNotYet(err)
 			}
 			if same {
 				return off, nil

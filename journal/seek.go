@@ -121,7 +121,7 @@ func (f *File) findMonotonic(boot entry.ID, usec uint64, dir direction) (uint64,
 		if err != nil {
 			f.warn(err)
 			f.startSalvage()
-		} else if !ok {
+		} else if !ok || ref.n == 0 {
 			return 0, false, nil
 		}
 	}

@@ -27,7 +27,9 @@ func (j *Journal) UniqueValues(name string) iter.Seq2[[]byte, error] {
 					return err
 				}, down)
 				if err != nil {
-					c.f.warn(err)
+					if !c.f.notYet(err) {
+						c.f.warn(err)
+					}
 					continue
 				}
 				if fresh && len(value) > len(name) && !yield(value[len(name)+1:], nil) {
@@ -54,7 +56,9 @@ func (j *Journal) valuesOf(f *File, name string) (offs []uint64, err error) {
 	err = j.guarded(func(*Journal, direction) error {
 		var err error
 		if offs, err = f.fieldList(name); err != nil {
-			f.warn(err)
+			if !f.notYet(err) {
+				f.warn(err)
+			}
 			offs = f.fieldScan(name)
 		}
 		return nil
@@ -72,9 +76,16 @@ func (f *File) fieldList(name string) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
+	head := object.U64(b, object.FieldHeadData)
+	if f.growing() {
+		// The list begins with the newest value, of which older windows may not
+		// know, nor the size.
+		f.forget()
+		f.updateSize()
+	}
 	var offs []uint64
 	last := f.end
-	for off := object.U64(b, object.FieldHeadData); off != 0; {
+	for off := head; off != 0; {
 		if off >= last {
 			return nil, f.errorf(off, ErrCorrupt, "list of values goes forward from %d", last)
 		}
@@ -157,6 +168,9 @@ func (f *File) fieldNames() ([]string, error) {
 				return nil, f.errorf(prev, ErrCorrupt, "hash chain goes back to %d", off)
 			}
 			name, next, err := f.fieldName(off)
+			if f.notYet(err) {
+				break // nor are those behind it
+			}
 			if err != nil {
 				return nil, err
 			}
