@@ -394,6 +394,8 @@ func (r *wRelink) fault() error {
 		return formatErrorf(r.path, 0, ErrCorrupt, "header does not agree with the objects")
 	case len(r.badData) > 0:
 		return formatErrorf(r.path, r.badData[0].offset(), ErrCorrupt, "links of a data object")
+	case len(r.badXor) > 0:
+		return formatErrorf(r.path, r.badXor[0].off.offset(), ErrCorrupt, "xor_hash is not that of the items")
 	case len(r.badFields) > 0:
 		return formatErrorf(r.path, r.badFields[0].offset(), ErrCorrupt, "links of a field object")
 	case len(r.zero) > 0:

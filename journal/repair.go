@@ -25,7 +25,8 @@ type RepairReport struct {
 	// Cut is the number of bytes behind the last whole object, up to where the
 	// header said that the contents end. 0 after the death of a process.
 	Cut uint64
-	// Relinked objects had links or counters that were missing or wrong.
+	// Relinked objects had links, counters or an xor_hash that were missing or
+	// wrong.
 	Relinked int
 	// Cause is what was wrong, the first thing; nil if Clean.
 	Cause error
@@ -38,27 +39,34 @@ func (r *RepairReport) Seqnum() (id entry.ID, tail uint64) {
 	return r.Header.SeqnumID, r.Header.TailEntrySeqnum
 }
 
+// RepairOptions say how a file is repaired. The zero value is useful.
+type RepairOptions struct {
+	// FS holds the file, as Options.FS does; nil means the machine's.
+	FS vfs.FS
+}
+
 // Repair brings a file into order that its writer did not close: after the death
 // of the process it has every entry that was appended, after a power cut every
 // one that was synced. Nobody may have the file open for writing.
 //
 // It keeps the objects from the beginning of the file up to the first that is
 // not whole, cuts off what follows, and works out all links, counters and hash
-// chains anew from them. Then it checks the file as OpenWriter does, and leaves
+// chains anew from them, and the xor_hash of an entry where it cannot be that of
+// its fields. Then it checks the file as OpenWriter does, and leaves
 // it OFFLINE. An archived or cleanly closed file that is right is not touched.
 //
 // It may be killed at any moment, or the power cut, and called again: it changes
-// nothing but links and counters, cuts off nothing that a second call would
+// nothing but these, cuts off nothing that a second call would
 // keep, and sets OFFLINE last, between two syncs.
 //
 // Errors that leave nothing to repair are *FormatErrors: no journal, flags of
 // another writer (ErrFlags), no hash tables. Others are those of the file
 // system; the file is then as unclean as it was.
-func Repair(fsys vfs.FS, path string) (RepairReport, error) {
-	if fsys == nil {
-		fsys = vfs.OS{}
+func Repair(path string, o RepairOptions) (RepairReport, error) {
+	if o.FS == nil {
+		o.FS = vfs.OS{}
 	}
-	f, err := fsys.OpenFile(path, os.O_RDWR, 0)
+	f, err := o.FS.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return RepairReport{}, fmt.Errorf("repair journal: %w", err)
 	}
@@ -82,7 +90,7 @@ func repair(f vfs.File, path string) (RepairReport, error) {
 		}
 		rep.Cause = ErrUnclean // complete, and only not closed
 	}
-	rep.Relinked = len(r.badData) + len(r.badFields)
+	rep.Relinked = len(r.badData) + len(r.badFields) + len(r.badXor)
 	if n := r.disk.NEntries; n > rep.Entries {
 		rep.Lost = n - rep.Entries
 	} else {
@@ -156,6 +164,13 @@ func (r *wRelink) putHeader(h *Header) error {
 func (r *wRelink) rewrite() error {
 	for _, z := range r.zero {
 		if _, err := r.f.WriteAt(make([]byte, z.n), int64(z.off)); err != nil {
+			return err
+		}
+	}
+	for _, x := range r.badXor {
+		var b [8]byte
+		object.PutU64(b[:], 0, x.hash)
+		if _, err := r.f.WriteAt(b[:], int64(x.off.offset()+object.EntryXorHash)); err != nil {
 			return err
 		}
 	}

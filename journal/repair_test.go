@@ -52,7 +52,7 @@ func TestRepairKeepsAllThatWasAppended(t *testing.T) {
 			if _, err := OpenWriter(path, Options{}); !errors.Is(err, ErrUnclean) {
 				t.Fatalf("OpenWriter of an unclean file: %v", err)
 			}
-			rep, err := Repair(nil, path)
+			rep, err := Repair(path, RepairOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestRepairKeepsAllThatWasAppended(t *testing.T) {
 			wVerify(t, path)
 
 			before, _ := os.ReadFile(path)
-			if rep, err = Repair(nil, path); err != nil || !rep.Clean {
+			if rep, err = Repair(path, RepairOptions{}); err != nil || !rep.Clean {
 				t.Errorf("second Repair: %+v, %v", rep, err)
 			}
 			if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {

@@ -23,7 +23,7 @@ func TestWhatAReaderHasSeenStays(t *testing.T) {
 			continue // it died before there was a file
 		}
 		seen := sSeen(b)
-		if _, err := Repair(survivors, wCrashPath); err != nil {
+		if _, err := Repair(wCrashPath, RepairOptions{FS: survivors}); err != nil {
 			continue // it died before the tables were there: nothing was seen
 		}
 		stays := len(wEntriesOf(t, survivors.Bytes(wCrashPath)))

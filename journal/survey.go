@@ -41,6 +41,7 @@ type wSurvey struct {
 	entries []wRef   // ENTRY objects in order
 	nItems  []uint32 // by entry: how many items
 	items   []uint32 // records of the items of all entries
+	badXor  []wXor   // entries with an xor_hash that their items cannot have
 
 	cut  uint64 // end of the last good object
 	tail uint64 // the last good object
@@ -63,6 +64,12 @@ type wDiskArray struct {
 	next  uint64
 	slots uint32
 	taken bool // part of a chain
+}
+
+// wXor is what the xor_hash of the entry at off should be.
+type wXor struct {
+	off  wRef
+	hash uint64
 }
 
 const surveyChunk = 1 << 20
@@ -407,6 +414,7 @@ func (s *wSurvey) takeEntry(off uint64, b []byte) error {
 		s.lastIn[id] = number
 		s.items = append(s.items, id)
 	}
+	s.checkXor(off, object.U64(b, object.EntryXorHash), s.items[from:])
 	s.entries = append(s.entries, refOf(off))
 	s.nItems = append(s.nItems, uint32(len(s.items)-from))
 	if first {
@@ -415,6 +423,24 @@ func (s *wSurvey) takeEntry(off uint64, b []byte) error {
 	h.TailEntrySeqnum, h.TailEntryOffset = seqnum, off
 	h.TailEntryRealtime, h.TailEntryMonotonic, h.TailEntryBootID = st.realtime, st.monotonic, st.boot
 	return nil
+}
+
+// checkXor notes an xor_hash that the items of the entry at off cannot have.
+func (s *wSurvey) checkXor(off, disk uint64, items []uint32) {
+	var hash uint64
+	for _, id := range items {
+		hash ^= s.m.data.at(id).jenkins
+	}
+	if hash == disk {
+		return
+	}
+	var basis xorBasis
+	for _, id := range items {
+		basis.add(s.m.data.at(id).jenkins)
+	}
+	if basis.reduce(hash^disk) != 0 {
+		s.badXor = append(s.badXor, wXor{refOf(off), hash})
+	}
 }
 
 // slotAt reads the offset at b, of an array's slot or an entry's item.

@@ -80,7 +80,7 @@ func TestItemsNeedNotBeSorted(t *testing.T) {
 			}
 
 			path = uUnsorted(t, flavour, StateOnline, slices.Reverse)
-			report, err := Repair(nil, path)
+			report, err := Repair(path, RepairOptions{})
 			if err != nil || report.Lost != 0 {
 				t.Errorf("Repair = %+v, %v, want nothing lost", report, err)
 			}

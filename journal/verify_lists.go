@@ -190,41 +190,24 @@ func (v *verifier) linkItems(it *vItems, b []byte) {
 	}
 }
 
-// checkXor looks into an xor_hash that is not that of the items. It covers the
-// fields as submitted, where a field that came twice cancels out although it is
-// stored once; so the difference may be that of any of the items.
+// checkXor looks into an xor_hash that is not that of the items, each once.
 func (v *verifier) checkXor(it *vItems, n uint64) error {
-	var basis [64]uint64 // by highest bit: what the items' hashes can add up to
-	diff := it.xor
-	reduce := func(x uint64) (uint64, int) {
-		for bit := 63; bit >= 0; bit-- {
-			if x>>bit&1 == 0 {
-				continue
-			}
-			if basis[bit] == 0 {
-				return x, bit
-			}
-			x ^= basis[bit]
-		}
-		return 0, 0
-	}
+	var basis xorBasis
 	err := v.pieces(it.p+object.EntryItems, n, it.elem, func(_ uint64, b []byte) error {
 		for j := range len(b) / int(it.elem) {
 			i, ok := v.dataIdx.find(vSlot(b, j, it.elem))
 			if !ok {
 				continue
 			}
-			if x, bit := reduce(v.hot[i].jenkins); x != 0 {
-				basis[bit] = x
-			}
+			basis.add(v.hot[i].jenkins)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if rest, _ := reduce(diff); rest != 0 {
-		v.fail(it.p, ProblemEntry, "xor_hash is not that of the items (differs by %08x)", diff)
+	if basis.reduce(it.xor) != 0 {
+		v.fail(it.p, ProblemEntry, "xor_hash is not that of the items (differs by %08x)", it.xor)
 	}
 	return nil
 }

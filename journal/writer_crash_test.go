@@ -160,7 +160,7 @@ func (s *wScene) repaired(fs *crashfs.FS, min int) error {
 		}
 		return nil
 	}
-	if _, err := Repair(fs, wCrashPath); err != nil {
+	if _, err := Repair(wCrashPath, RepairOptions{FS: fs}); err != nil {
 		if min == 0 && (errors.Is(err, ErrTruncated) || errors.Is(err, ErrNotJournal) || errors.Is(err, ErrCorrupt)) && !s.created.Load() {
 			return nil // it was never there
 		}
@@ -243,7 +243,7 @@ func TestCrashKilledWriter(t *testing.T) {
 			}
 			for range 3 { // repairs that die too
 				left.StopAt(1 + s.r.IntN(40))
-				_, _ = Repair(left, wCrashPath)
+				_, _ = Repair(wCrashPath, RepairOptions{FS: left})
 				left = left.Survivors()
 			}
 			if err := s.repaired(left, s.appended); err != nil {
@@ -278,7 +278,7 @@ func TestCrashPowerCuts(t *testing.T) {
 				}
 				for range r.IntN(3) {
 					left.StopAt(1 + r.IntN(60))
-					_, _ = Repair(left, wCrashPath)
+					_, _ = Repair(wCrashPath, RepairOptions{FS: left})
 					left = left.PowerCut(r.Uint64())
 				}
 				if err := s.repaired(left, synced); err != nil {
@@ -304,7 +304,7 @@ func TestCrashedFilesVerifyByJournalctl(t *testing.T) {
 			s.fs.StopAt(20 + s.r.IntN(600))
 			s.play(t.Context(), Flavour{Regular: i%2 == 1}, 60)
 			left := s.fs.Survivors()
-			if _, err := Repair(left, wCrashPath); err != nil {
+			if _, err := Repair(wCrashPath, RepairOptions{FS: left}); err != nil {
 				t.Fatalf("seed %d: %v", i, err)
 			}
 			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.journal", i)), left.Bytes(wCrashPath), 0o600); err != nil {

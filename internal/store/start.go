@@ -214,7 +214,7 @@ func (sl *slot) raise(id entry.ID, n uint64) {
 // repair makes an unclean file whole and hands it to the archiver.
 func (s *Store) repair(base, name string) (*file, *note) {
 	path := filepath.Join(s.dir, name)
-	report, err := journal.Repair(s.fs, path)
+	report, err := journal.Repair(path, journal.RepairOptions{FS: s.fs})
 	if err != nil {
 		return nil, s.dispose(base, name, fmt.Errorf("repair: %w", err))
 	}
