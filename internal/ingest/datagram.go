@@ -19,12 +19,12 @@ const (
 	lull        = 50 * time.Millisecond
 )
 
-// In a flood a batch that came less than half full is followed by a pause of
-// gatherPause, for more to gather: what a batch costs does not depend on how
-// many messages it brings. A queue of fewer than gatherQueue messages would be
-// full before that, and its senders blocked.
+// In a flood a batch that came less than half full is filled up in further calls
+// before it is handled, for gatherTime at most: what a batch costs hardly depends
+// on how many messages it brings. Between the calls is a pause in which the
+// socket's queue does not fill: gatherTime, if it holds gatherQueue messages.
 const (
-	gatherPause = time.Millisecond
+	gatherTime  = time.Millisecond
 	gatherQueue = recvSlots
 )
 
@@ -84,7 +84,6 @@ func (d *datagrams) run(ctx context.Context) error {
 	var last *waiter // what is to be read before the end
 	for {
 		d.setLull()
-		d.gather(len(d.waiting) == 0 && last == nil)
 		var ending bool
 		d.asked, ending = d.gate.look(d.asked[:0])
 		for _, b := range d.asked {
@@ -93,7 +92,11 @@ func (d *datagrams) run(ctx context.Context) error {
 		if ending && last == nil {
 			last = &waiter{&barrier{after: uint64(time.Now().UnixMicro())}, d.handled}
 		}
-		err := d.rx.receive(len(d.waiting) == 0 && last == nil)
+		park := len(d.waiting) == 0 && last == nil
+		err := d.rx.receive(park)
+		if err == nil && park && d.flood {
+			err = d.gather()
+		}
 		switch {
 		case isTimeout(err):
 			d.calm()
@@ -258,15 +261,21 @@ func (d *datagrams) rate(n uint64) {
 	d.rx.passPidfd(!d.flood)
 }
 
-// gather pauses before the next batch of a flood. The pause is a plain system
-// call: a timer of the runtime would take more turns of its scheduler than it
-// saves.
-func (d *datagrams) gather(allowed bool) {
-	if n := d.rx.n; !allowed || !d.flood || n == 0 || n >= recvSlots/2 || d.queue < gatherQueue {
-		return
+// gather fills up a batch of a flood, unless the queue was half full: then there
+// are senders enough to come up while this batch is handled. The pause is a plain system call: a timer
+// of the runtime would take more turns of its scheduler than it saves.
+func (d *datagrams) gather() error {
+	pause := unix.NsecToTimespec(int64(gatherTime) * int64(min(d.queue, gatherQueue)) / gatherQueue)
+	end := time.Now().Add(gatherTime)
+	for few := uint64(d.rx.n) <= d.queue/2; few && d.rx.n < recvSlots/2; {
+		unix.Nanosleep(&pause, nil) //nolint:errcheck // a signal may end it early
+		had := d.rx.n
+		if err := d.rx.more(); err != nil {
+			return err
+		}
+		few = d.rx.n > had && time.Now().Before(end)
 	}
-	pause := unix.NsecToTimespec(int64(gatherPause))
-	unix.Nanosleep(&pause, nil) //nolint:errcheck // a signal may end it early
+	return nil
 }
 
 // setLull makes a read in a flood end after a while without messages.

@@ -157,10 +157,21 @@ func (r *receiver) reset() {
 func (r *receiver) receive(park bool) error {
 	r.reset()
 	r.park, r.empty = park, false
-	err := r.bell.wait(r.try)
-	switch {
-	case err != nil:
+	if err := r.bell.wait(r.try); err != nil {
 		return err
+	}
+	return r.failure()
+}
+
+// more adds to the batch what there is, without waiting.
+func (r *receiver) more() error {
+	r.ended = r.raw.Control(r.recv)
+	return r.failure()
+}
+
+// failure is the error of the last recvmmsg.
+func (r *receiver) failure() error {
+	switch {
 	case r.ended != nil:
 		return r.ended
 	case r.errno != 0 && r.errno != unix.EAGAIN:
@@ -176,22 +187,22 @@ func (r *receiver) attempt() bool {
 	return r.ended != nil || r.errno != unix.EAGAIN || !r.park
 }
 
-// recvmmsg fills the batch. The call cannot block, but takes some 400 µs for a
+// recvmmsg adds to the batch. The call cannot block, but takes some 400 µs for a
 // full batch; the runtime is not told of it, since it would take the processor
 // away for that long, start another thread and have us wait for a processor.
 func (r *receiver) recvmmsg(fd uintptr) {
 	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.hdrs)),
-			recvSlots, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.hdrs[r.n])),
+			uintptr(recvSlots-r.n), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
 		if errno == unix.EINTR {
 			continue
 		}
 		r.errno = errno
 		if errno == 0 {
-			r.n = int(n)
+			r.n += int(n)
 		}
-		// A short batch means that the attempt for one more found nothing.
-		r.empty = errno == unix.EAGAIN || errno == 0 && n < recvSlots
+		// A batch with room means that the attempt for one more found nothing.
+		r.empty = errno == unix.EAGAIN || errno == 0 && r.n < recvSlots
 		return
 	}
 }
