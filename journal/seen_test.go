@@ -13,6 +13,7 @@ import (
 // TestWhatAReaderHasSeenStays kills a writer at each of its calls. Entries that
 // a reader can find at that moment, by the index or without it, must be there
 // after the repair: a follower may have shown them, and their numbers are taken.
+// And they must be of the right sequence.
 func TestWhatAReaderHasSeenStays(t *testing.T) {
 	for n := 1; ; n++ {
 		fs := crashfs.New(1)
@@ -23,6 +24,9 @@ func TestWhatAReaderHasSeenStays(t *testing.T) {
 			continue // it died before there was a file
 		}
 		seen := sSeen(b)
+		if id := decodeHeader(b).SeqnumID; seen > 0 && id != sSequence {
+			t.Errorf("killed at call %d: %d entries could be seen, of the sequence %v", n, seen, id)
+		}
 		if _, err := Repair(wCrashPath, RepairOptions{FS: survivors}); err != nil {
 			continue // it died before the tables were there: nothing was seen
 		}
@@ -39,6 +43,9 @@ func TestWhatAReaderHasSeenStays(t *testing.T) {
 	}
 }
 
+// sSequence is the sequence of the file, adopted after its creation.
+var sSequence = entry.ID{9}
+
 // sDie appends a few entries, each write with its index, and dies at call n. It
 // returns false when it has lived longer.
 func sDie(t *testing.T, fs *crashfs.FS, n int) bool {
@@ -49,6 +56,7 @@ func sDie(t *testing.T, fs *crashfs.FS, n int) bool {
 	if err != nil {
 		return true
 	}
+	w.Adopt(sSequence, 100)
 	for i := range 4 {
 		var batch []entry.Entry
 		for k := 3 * i; k < 3*i+3; k++ {

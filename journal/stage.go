@@ -15,7 +15,8 @@ import (
 //
 //	pwrite tail        whole new objects; nothing points to them yet
 //	pwrite main slots  slots of the main array that lies in the file already
-//	                   (and its link to a new array); beyond n_entries
+//	                   (and its link to a new array); beyond n_entries; before the
+//	                   first entries the sequence they belong to
 //	without the index:
 //	pwrite header      counters, with n_entries less one: the last entry is kept
 //	                   back, so that n_entries changes once more when the index
@@ -142,6 +143,9 @@ func (m *wMem) takeMain(s *wStage) {
 		c.link = wPatch{}
 	}
 	if c.first != 0 {
+		// These are the first entries: what shows them also shows their sequence,
+		// which may be another than the file was created with.
+		copy(s.op(&s.early, object.HdrSeqnumID, len(m.hdr.SeqnumID)), m.hdr.SeqnumID[:])
 		s.patch(&s.early, wPatch{object.HdrEntryArrayOffset / 8, c.first})
 		c.first = 0
 	}
