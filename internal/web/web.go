@@ -56,6 +56,9 @@ type Config struct {
 	MaxBody int64
 	// MaxLine bounds a line in bytes. 0: DefaultMaxLine.
 	MaxLine int
+	// MaxConns bounds the open connections of each listener; more wait in the
+	// kernel's queue. 0: DefaultMaxConns.
+	MaxConns int
 	// RetryAfter is what a client is told when the buffer is full. 0:
 	// DefaultRetryAfter. It is told in whole seconds.
 	RetryAfter time.Duration
@@ -65,6 +68,7 @@ type Config struct {
 const (
 	DefaultMaxBody    = 64 << 20
 	DefaultMaxLine    = 1 << 20
+	DefaultMaxConns   = 1024
 	DefaultRetryAfter = time.Second
 )
 
@@ -92,6 +96,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.MaxLine <= 0 {
 		cfg.MaxLine = DefaultMaxLine
+	}
+	if cfg.MaxConns <= 0 {
+		cfg.MaxConns = DefaultMaxConns
 	}
 	if cfg.RetryAfter <= 0 {
 		cfg.RetryAfter = DefaultRetryAfter
@@ -149,7 +156,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			hs.Close() //nolint:errcheck // what is left is closed either way
 		}
 	})
-	err := hs.Serve(l)
+	err := hs.Serve(limit(l, s.cfg.MaxConns))
 	if stop() {
 		return err
 	}
