@@ -31,7 +31,7 @@ func (d *served) prepare(t *testing.T, senders []*sender, tails ...*tail) {
 // files.
 func testFlood(t *testing.T, bin string) {
 	const each, perBurst = 4, 1200
-	d := serve(t, bin, t.TempDir())
+	d := serve(t, bin, shortDir(t))
 	senders := d.senders(t, each)
 	d.prepare(t, senders)
 	tails := append(d.theirTails(t, each), d.ourTails(t, each)...)
@@ -87,7 +87,7 @@ func testUsers(t *testing.T, bin string) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to send as other users")
 	}
-	d := serve(t, bin, t.TempDir())
+	d := serve(t, bin, shortDir(t))
 	senders := d.senders(t, 4)
 	senders[1].be(1000)
 	senders[2].be(1001)
@@ -115,7 +115,7 @@ func testUsers(t *testing.T, bin string) {
 // their names, and leaves out one that has lost its name to the next meanwhile.
 func testSmallFiles(t *testing.T, bin string) {
 	const each = 3
-	d := serve(t, bin, t.TempDir(), "SystemMaxFileSize=512K")
+	d := serve(t, bin, shortDir(t), "SystemMaxFileSize=512K")
 	senders := d.senders(t, each)
 	d.prepare(t, senders)
 	tails := d.ourTails(t, each)
@@ -169,7 +169,7 @@ func (d *served) lookAround(t *testing.T, program []string) {
 // followers go on: they must have shown everything that is there.
 func testKill(t *testing.T, bin string) {
 	const each = 4
-	dir := t.TempDir()
+	dir := shortDir(t)
 	d := serve(t, bin, dir)
 	senders := d.senders(t, each)
 	d.prepare(t, senders)

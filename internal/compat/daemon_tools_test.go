@@ -88,7 +88,7 @@ func checkValues(t *testing.T, what string, all []entry.Entry, want [][]string, 
 // testSenders lets the real programs log.
 func testSenders(t *testing.T, bin string) {
 	needTool(t, "logger")
-	d := serve(t, bin, t.TempDir())
+	d := serve(t, bin, shortDir(t))
 	succeed(t, "logger", "-u", filepath.Join(d.run, "dev-log"), "-t", "first", "-p", "local3.warning", "said by logger")
 	succeed(t, "logger", "-u", filepath.Join(d.run, "dev-log"), "--id=2000000000", "-t", "second", "two", "words")
 	many := filepath.Join(t.TempDir(), "many")
@@ -156,7 +156,7 @@ journalctl -q -o export -t cat
 // testCommands gives the daemon journalctl's commands.
 func testCommands(t *testing.T, bin string) {
 	needNamespaces(t)
-	dir := t.TempDir()
+	dir := shortDir(t)
 	d := serve(t, bin, dir)
 	senders := d.senders(t, 2)
 	for err := range burst(senders, 500) {
@@ -194,7 +194,7 @@ func testCommands(t *testing.T, bin string) {
 // testRoundTrip sends entries from one format, program and file to the next:
 // nothing but the numbers of the new files may change.
 func testRoundTrip(t *testing.T, bin string) {
-	dir := t.TempDir()
+	dir := shortDir(t)
 	d := serve(t, bin, dir)
 	senders := d.senders(t, 2)
 	for err := range burst(senders, 300) {

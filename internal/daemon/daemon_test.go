@@ -50,14 +50,24 @@ type place struct {
 	MaxLevel        *int
 }
 
-func newPlace(t *testing.T) place {
+// shortDir returns a directory of the test's own whose path leaves room for a
+// socket's name; that of t.TempDir grows with TMPDIR and the test's name.
+func shortDir(t testing.TB) string {
 	t.Helper()
-	run, err := os.MkdirTemp("", "tm") // t.TempDir is too long for sockets
+	dir, err := os.MkdirTemp("/tmp", "t")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "t")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(run) })
-	return place{Data: t.TempDir(), Run: run, Sync: "1s", HTTP: []string{"127.0.0.1:0"}, Nice: new(0)}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func newPlace(t *testing.T) place {
+	t.Helper()
+	return place{Data: t.TempDir(), Run: shortDir(t), Sync: "1s", HTTP: []string{"127.0.0.1:0"}, Nice: new(0)}
 }
 
 func (p place) options(out, err io.Writer) Options {
@@ -586,7 +596,7 @@ func TestMachineIDIsMadeAndKept(t *testing.T) {
 }
 
 func TestPrivateRunDir(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(shortDir(t), "run")
 	if err := makeRunDir(dir, true, os.Geteuid()); err != nil && os.Geteuid() != 0 {
 		t.Errorf("new directory: %v", err)
 	}

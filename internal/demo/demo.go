@@ -61,7 +61,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Stream == 0 {
 		o.Stream = DefaultStream
 	}
-	dir, err := os.MkdirTemp("", "tidemark-demo-")
+	dir, err := makeDir(os.TempDir())
 	if err != nil {
 		return fmt.Errorf("make a directory for the demo: %w", err)
 	}

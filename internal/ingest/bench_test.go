@@ -111,11 +111,7 @@ func BenchmarkReceive(b *testing.B) {
 }
 
 func benchReceive(b *testing.B, path string, senders int) {
-	dir, err := os.MkdirTemp("", "ingest")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
+	dir := shortDir(b)
 	each := b.N/senders + 1
 	sink := &nullSink{goal: int64(each * senders), done: make(chan struct{})}
 	boot, _ := entry.ParseID("00112233445566778899aabbccddeeff")
@@ -174,10 +170,7 @@ func BenchmarkDecode(b *testing.B) {
 
 // decoding makes a source that reads nothing, and a message for it.
 func decoding(tb testing.TB, path string) (*datagrams, *message) {
-	dir, err := os.MkdirTemp("", "ingest")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	dir := shortDir(tb)
 	sink := &nullSink{goal: 1 << 62}
 	boot, _ := entry.ParseID("00112233445566778899aabbccddeeff")
 	in, err := Open(Config{Dir: dir, BootID: boot, MachineID: boot}, sink)

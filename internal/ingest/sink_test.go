@@ -93,16 +93,26 @@ type rig struct {
 	stop func()
 }
 
-func testConfig(t *testing.T) Config {
+// shortDir returns a directory of the test's own whose path leaves room for a
+// socket's name; that of t.TempDir grows with TMPDIR and the test's name.
+func shortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "ingest") // t.TempDir can be too long for a socket
+	dir, err := os.MkdirTemp("/tmp", "t")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "t")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func testConfig(t *testing.T) Config {
+	t.Helper()
 	boot, _ := entry.ParseID("00112233445566778899aabbccddeeff")
 	machine, _ := entry.ParseID("ffeeddccbbaa99887766554433221100")
-	return Config{Dir: dir, BootID: boot, MachineID: machine, Hostname: "here"}
+	return Config{Dir: shortDir(t), BootID: boot, MachineID: machine, Hostname: "here"}
 }
 
 func startWith(t *testing.T, cfg Config, sink *fakeSink) *rig {

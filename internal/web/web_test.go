@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -371,9 +372,24 @@ tidemark_unsynced_entries 7
 	}
 }
 
+// shortDir returns a directory of the test's own whose path leaves room for a
+// socket's name; that of t.TempDir grows with TMPDIR and the test's name.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "t")
+	if err != nil {
+		dir, err = os.MkdirTemp("", "t")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // TestServe ends with its context, on a Unix socket whose Host is not looked at.
 func TestServe(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "http")
+	path := filepath.Join(shortDir(t), "http")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
