@@ -12,14 +12,31 @@ import (
 	"testing"
 )
 
-// prepare lets each sender send its first entries, and the followers show them:
-// what the flood is about is in the files, and everybody is at their end.
-func (d *served) prepare(t *testing.T, senders []*sender, tails ...*tail) {
+// warmUp sends a few entries one by one, so that the current file knows all that
+// floodTerms name. An index that grows by many entries is not written at one
+// stroke: journalctl, if it looks just then, may find a later entry by a value
+// that was there and not yet an earlier one by a value that is new, and never
+// goes back for it. In a file where all have been before, their links are
+// written close together.
+func (d *served) warmUp(t *testing.T, s *sender) {
 	t.Helper()
-	for err := range burst(senders, 8) {
+	for range 8 {
+		if err := s.send(1); err != nil {
+			t.Fatal(err)
+		}
+		d.command(t, "sync")
+	}
+}
+
+// flood lets all senders send n entries each while the files are looked at, and
+// waits until the tails have shown everything.
+func (d *served) flood(t *testing.T, senders []*sender, n int, tails []*tail, meanwhile func()) {
+	t.Helper()
+	failed := burst(senders, n)
+	meanwhile()
+	for err := range failed {
 		t.Fatal(err)
 	}
-	d.command(t, "sync")
 	for _, f := range tails {
 		f.await(t, senders)
 	}
@@ -33,49 +50,43 @@ func testFlood(t *testing.T, bin string) {
 	const each, perBurst = 4, 1200
 	d := serve(t, bin, shortDir(t))
 	senders := d.senders(t, each)
-	d.prepare(t, senders)
-	tails := append(d.theirTails(t, each), d.ourTails(t, each)...)
-	d.prepare(t, senders, tails...)
-	for round := range 4 {
-		failed := burst(senders, perBurst)
-		if round == 2 {
-			d.command(t, "rotate")
-		}
-		d.lookAround(t, []string{"journalctl"})
-		if round == 1 {
-			d.lookAround(t, []string{d.bin, "query"})
-		}
-		for err := range failed {
-			t.Fatal(err)
-		}
-		for _, f := range tails {
-			f.await(t, senders)
-		}
-		switch round {
-		case 2:
-			d.command(t, "sync") // the rotation may still be told
-			d.verify(t, "after a rotation", 2)
-		default: // everything was shown, so the index is written
-			d.verify(t, "idle", len(d.files(t)))
-		}
-	}
+	d.warmUp(t, senders[0])
+	tails := append(d.ourTails(t, each), d.theirTails(t, each)...)
+	matching := d.theirMatchingTail(t, each)
+	journalctl := func() { d.lookAround(t, []string{"journalctl"}) }
+
+	d.flood(t, senders, perBurst, append(tails, matching), journalctl)
+	d.verify(t, "idle", 1) // all was shown, so the index is written
+	d.command(t, "rotate")
+	d.warmUp(t, senders[0])
+	d.flood(t, senders, perBurst, append(tails, matching), journalctl)
+	d.verify(t, "idle after a rotation", 2)
 	for range 9 {
 		if err := senders[0].send(1); err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range tails {
+		for _, f := range append(tails, matching) {
 			f.await(t, senders)
 		}
 	}
 	d.verify(t, "idle after lone entries", 2)
-	d.command(t, "sync")
-	d.verify(t, "synced", 2)
+	matching.stop()
+
+	d.flood(t, senders, perBurst, tails, func() {
+		d.command(t, "rotate")
+		journalctl()
+		d.lookAround(t, []string{d.bin, "query"})
+	})
+	d.command(t, "sync") // the rotation may still be told
+	d.verify(t, "after a rotation in a flood", 3)
+	d.flood(t, senders, perBurst, tails, journalctl)
+	d.verify(t, "idle", 3)
 	d.command(t, "rotate")
 	d.command(t, "sync")
-	d.verify(t, "rotated", 3)
+	d.verify(t, "rotated", 4)
 	checkWhole(t, export(t, d.data), senders)
 	d.end(t, syscall.SIGTERM)
-	d.verify(t, "ended", 3)
+	d.verify(t, "ended", 4)
 	checkWhole(t, export(t, d.data), senders)
 }
 
@@ -91,19 +102,14 @@ func testUsers(t *testing.T, bin string) {
 	senders := d.senders(t, 4)
 	senders[1].be(1000)
 	senders[2].be(1001)
-	d.prepare(t, senders)
+	d.warmUp(t, senders[0])
 	tails := d.ourTails(t, len(senders))
 	for round := range 3 {
-		failed := burst(senders, 1500)
-		if round == 1 {
-			d.command(t, "rotate")
-		}
-		for err := range failed {
-			t.Fatal(err)
-		}
-		for _, f := range tails {
-			f.await(t, senders)
-		}
+		d.flood(t, senders, 1500, tails, func() {
+			if round == 1 {
+				d.command(t, "rotate")
+			}
+		})
 	}
 	d.command(t, "sync")
 	d.verify(t, "synced", 6)
@@ -117,17 +123,10 @@ func testSmallFiles(t *testing.T, bin string) {
 	const each = 3
 	d := serve(t, bin, shortDir(t), "SystemMaxFileSize=512K")
 	senders := d.senders(t, each)
-	d.prepare(t, senders)
+	d.warmUp(t, senders[0])
 	tails := d.ourTails(t, each)
 	for range 2 {
-		failed := burst(senders, 1200)
-		d.lookAround(t, []string{d.bin, "query"})
-		for err := range failed {
-			t.Fatal(err)
-		}
-		for _, f := range tails {
-			f.await(t, senders)
-		}
+		d.flood(t, senders, 1200, tails, func() { d.lookAround(t, []string{d.bin, "query"}) })
 	}
 	d.command(t, "sync")
 	n := len(d.files(t))
@@ -153,8 +152,8 @@ func (d *served) lookAround(t *testing.T, program []string) {
 	checkSequence(t, name+" -n 20", last, 1)
 	reverse := parseExport(t, look("-o", "export", "-r", "-n", "20"))
 	checkSequence(t, name+" -r -n 20", reverse, -1)
-	if len(last) != 20 || len(reverse) != 20 {
-		t.Errorf("%s -n 20 shows %d entries, with -r %d", name, len(last), len(reverse))
+	if want := min(20, len(all)); len(last) < want || len(last) > 20 || len(reverse) < want || len(reverse) > 20 {
+		t.Errorf("%s -n 20 shows %d entries, with -r %d, of %d or more", name, len(last), len(reverse), len(all))
 	}
 	if boots := bytes.Count(look("--list-boots", "-q"), []byte("\n")); boots != 1 {
 		t.Errorf("%s --list-boots shows %d boots", name, boots)
@@ -172,12 +171,10 @@ func testKill(t *testing.T, bin string) {
 	dir := shortDir(t)
 	d := serve(t, bin, dir)
 	senders := d.senders(t, each)
-	d.prepare(t, senders)
+	d.warmUp(t, senders[0])
 	tails := append(d.theirTails(t, each), d.ourTails(t, each)...)
-	d.prepare(t, senders, tails...)
-	for err := range burst(senders, 500) {
-		t.Fatal(err)
-	}
+	tails = append(tails, d.theirMatchingTail(t, each))
+	d.flood(t, senders, 500, tails, func() {})
 	d.command(t, "sync")
 	promised := senders[1].next
 	failed := burst(senders, 100_000)
@@ -208,12 +205,8 @@ func testKill(t *testing.T, bin string) {
 	for i, s := range again {
 		s.next = stored[i]
 	}
-	for err := range burst(again, 500) {
-		t.Fatal(err)
-	}
-	for _, f := range tails {
-		f.await(t, again)
-	}
+	d.warmUp(t, again[0])
+	d.flood(t, again, 500, tails, func() {})
 	d.verify(t, "idle after a kill", 2)
 	checkWhole(t, export(t, d.data), again)
 	if files := slices.Collect(maps.Keys(d.files(t))); slices.ContainsFunc(files, func(s string) bool { return filepath.Ext(s) == ".journal~" }) {

@@ -57,14 +57,19 @@ func startTail(t *testing.T, name string, senders int, match func(k int) bool, a
 		}
 	}()
 	t.Cleanup(func() {
-		_ = f.cmd.Process.Kill() // it may have ended
-		<-f.ended
-		_ = f.cmd.Wait() // killed
+		f.stop()
 		if f.stderr.Len() > 0 {
 			t.Errorf("%s said: %s", f.name, f.stderr.Bytes())
 		}
 	})
 	return f
+}
+
+// stop ends the program.
+func (f *tail) stop() {
+	_ = f.cmd.Process.Kill() // it may have ended
+	<-f.ended
+	_ = f.cmd.Wait() // killed
 }
 
 // after is the first entry after k that is to be shown.
@@ -176,8 +181,14 @@ func (d *served) theirTails(t *testing.T, senders int) []*tail {
 	return []*tail{
 		d.tail(t, "journalctl -f", senders, nil, program, "-o", "cat"),
 		d.tail(t, "journalctl -f -o export", senders, nil, program, "-o", "export"),
-		d.tail(t, "journalctl -f with a match", senders, floodMatch, program, append([]string{"-o", "cat"}, floodTerms()...)...),
 	}
+}
+
+// theirMatchingTail is a follower of the real journalctl that is not to show
+// everything.
+func (d *served) theirMatchingTail(t *testing.T, senders int) *tail {
+	t.Helper()
+	return d.tail(t, "journalctl -f with a match", senders, floodMatch, []string{"journalctl"}, append([]string{"-o", "cat"}, floodTerms()...)...)
 }
 
 // ourTails are followers of tidemark query.
