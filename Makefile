@@ -30,8 +30,8 @@ crash:
 	TIDEMARK_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout=60m -run 'Crash|Stress' ./...
 demo:
 	$(GO) run ./cmd/tidemark demo
-bench:
-	cd bench && $(GO) run .
+bench: build
+	cd bench && $(GO) run . -tidemark ../bin/tidemark
 vuln:
 	$(TOOL) govulncheck ./...
 ci:

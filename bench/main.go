@@ -2,7 +2,7 @@
 // one machine, and prints ratios. It is a module of its own so that what it
 // needs burdens nobody else.
 //
-//	go build -o bin/tidemark ../cmd/tidemark && go run . -tidemark bin/tidemark import ingest follow synchronize
+//	go build -o bin/tidemark ../cmd/tidemark && go run . -tidemark bin/tidemark [import] [ingest] [follow] [synchronize]
 //
 // It needs root (private namespaces) and, for the other side, systemd's
 // journald, journalctl and systemd-journal-remote.
@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -58,7 +57,7 @@ func main() {
 
 func run(ctx context.Context, s settings, jobs []string) error {
 	if len(jobs) == 0 {
-		return errors.New("say what to measure: import, ingest, follow, synchronize")
+		jobs = []string{"import", "ingest", "follow", "synchronize"}
 	}
 	if os.Getenv("BENCH_NAMESPACE") == "" {
 		return enterNamespace(ctx)

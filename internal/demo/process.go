@@ -78,9 +78,14 @@ func (s *stage) launch() (*daemon, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // the daemon has its own descriptor
-	d.cmd = exec.Command(s.o.Program, "serve", "--data", s.data, "--run", s.run, "--http", "127.0.0.1:0")
+	// Nothing of the user's or the system's configuration and state counts here.
+	conf := filepath.Join(s.dir, "tidemark.conf")
+	if err := os.WriteFile(conf, []byte("[Journal]\nReadKMsg=no\n"), 0o600); err != nil {
+		return nil, err
+	}
+	d.cmd = exec.Command(s.o.Program, "serve", "--config", conf, "--data", s.data, "--run", s.run, "--http", "127.0.0.1:0")
 	d.cmd.Stdout, d.cmd.Stderr = f, f
-	d.cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(s.dir, "notify"))
+	d.cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(s.dir, "notify"), "XDG_STATE_HOME="+filepath.Join(s.dir, "state"))
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // outlives the terminal with Keep
 	if err := d.cmd.Start(); err != nil {
 		return nil, err

@@ -21,7 +21,9 @@ func (s *stage) stream(ctx context.Context, d time.Duration, kill bool) (outcome
 	ended := make([]<-chan struct{}, len(s.feeders))
 	for i, f := range s.feeders {
 		var err error
+		f.mu.Lock()
 		before[i] = len(f.acks)
+		f.mu.Unlock()
 		if ended[i], err = f.start(s.daemon.http); err != nil {
 			return outcome{}, err
 		}
