@@ -68,6 +68,10 @@ error NotSupportedByNamespaces ()
 const logIDL = `# What tidemark tells about itself.
 interface dev.tidemark.Log
 
+# One way in: a protocol (native, syslog, stdout, varlink, http) and the path of
+# a socket or a URL
+type Endpoint (protocol: string, address: string)
+
 # One file that is being written. Sizes in bytes, times in microseconds since
 # 1970.
 type File (
@@ -89,12 +93,15 @@ type File (
 type Count (name: string, reason: string, n: int)
 
 # Space on the file system of the data directory. usage is what the journal
-# files take, limit what they may take, available what is free for the daemon
+# files take, limit what they may take, available what is free for the daemon,
+# archived how many files may be removed, prepared how many wait, empty and
+# hidden, to become current
 type Space (
   usage: int,
   limit: int,
   available: int,
   archived: int,
+  prepared: int,
   full: bool
 )
 
@@ -110,7 +117,7 @@ method Status() -> (
   bootID: string,
   data: string,
   run: string,
-  endpoints: []string,
+  endpoints: []Endpoint,
   sync: string,
   notify: int,
   nice: int,

@@ -3,14 +3,15 @@ package control
 // Status is the answer of dev.tidemark.Log.Status. Sizes are bytes, times µs
 // since 1970.
 type Status struct {
-	Version   string   `json:"version"`
-	PID       int      `json:"pid"`
-	Started   uint64   `json:"started"`
-	MachineID string   `json:"machineID"`
-	BootID    string   `json:"bootID"`
-	Data      string   `json:"data"`
-	Run       string   `json:"run"`
-	Endpoints []string `json:"endpoints"`
+	Version   string `json:"version"`
+	PID       int    `json:"pid"`
+	Started   uint64 `json:"started"`
+	MachineID string `json:"machineID"`
+	BootID    string `json:"bootID"`
+	Data      string `json:"data"`
+	Run       string `json:"run"`
+	// Endpoints are where the daemon can be reached.
+	Endpoints []Endpoint `json:"endpoints"`
 	// Sync is the sync policy in its canonical form, Notify the window of change
 	// notifications in µs.
 	Sync   string `json:"sync"`
@@ -31,6 +32,13 @@ type Status struct {
 	Files      []File  `json:"files"`
 	Space      Space   `json:"space"`
 	Counts     []Count `json:"counts"`
+}
+
+// Endpoint is one way in: a protocol (native, syslog, stdout, varlink, http)
+// and the path of a socket or a URL.
+type Endpoint struct {
+	Protocol string `json:"protocol"`
+	Address  string `json:"address"`
 }
 
 // File is one file that is being written.
@@ -59,6 +67,8 @@ type Space struct {
 	Limit     uint64 `json:"limit"`
 	Available uint64 `json:"available"`
 	Archived  int    `json:"archived"`
+	// Prepared counts the empty, hidden files that wait to become current.
+	Prepared int `json:"prepared"`
 	// Full: the disk is full, senders wait or are refused until there is space.
 	Full bool `json:"full"`
 }

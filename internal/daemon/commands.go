@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -69,7 +68,7 @@ func (d *daemon) Status() control.Status {
 		SyncErrors: st.SyncErrors,
 		Files:      []control.File{},
 		Space: control.Space{
-			Usage: st.Usage.Bytes, Limit: st.Usage.Limit, Available: st.Usage.Available, Archived: st.Usage.Archived, Full: st.Full,
+			Usage: st.Usage.Bytes, Limit: st.Usage.Limit, Available: st.Usage.Available, Archived: st.Usage.Archived, Prepared: st.Prepared, Full: st.Full,
 		},
 		Counts: []control.Count{},
 	}
@@ -134,47 +133,58 @@ func (d *daemon) ready() error {
 // first real-time signal is 32, and the C library keeps two for itself.
 const signalSync = syscall.Signal(35)
 
-// watchSignals obeys signals until ctx is done and the returned function has
-// been called, which waits for a command in progress.
-func (d *daemon) watchSignals(ctx context.Context) (stop func()) {
-	c := make(chan os.Signal, 8)
-	signal.Notify(c, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, signalSync)
+// watchSignals obeys signals until ctx is done; the returned function waits for
+// a command in progress. What comes later is not obeyed any more.
+func (d *daemon) watchSignals(ctx context.Context) (wait func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
 			select {
-			case s := <-c:
+			case s := <-d.signals:
 				d.obey(ctx, s)
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	return func() { signal.Stop(c); wg.Wait() }
+	return wg.Wait
 }
 
 // obey runs the command of a signal.
 func (d *daemon) obey(ctx context.Context, s os.Signal) {
+	var what string
 	var err error
 	switch s {
 	case syscall.SIGHUP:
-		err = d.reload(ctx)
-	case syscall.SIGUSR1: // flush: there is one place for logs
+		d.rereadConfig(ctx)
+	case syscall.SIGUSR1:
+		d.say("flush: there is one place for logs, nothing to move")
 	case syscall.SIGUSR2:
-		err = d.Rotate(ctx)
+		what, err = "rotate", d.Rotate(ctx)
 	case signalSync:
-		err = d.Synchronize(ctx)
+		what, err = "sync", d.Synchronize(ctx)
 	}
 	if err != nil {
-		d.say(s.String() + ": " + err.Error())
+		d.store.Event(levelErr, "", what+": "+err.Error())
 	}
+}
+
+// rereadConfig is reload, with what came of it as an entry.
+func (d *daemon) rereadConfig(ctx context.Context) {
+	if err := d.reload(ctx); err != nil {
+		d.store.Event(levelErr, messageConfig, err.Error()+"; the settings in force are kept")
+		return
+	}
+	d.store.Event(levelInfo, messageConfig, "configuration read again")
 }
 
 // reload reads the configuration again. What concerns the store holds at once,
 // in new files; other changes are named and wait for a restart.
 func (d *daemon) reload(ctx context.Context) error {
 	cfg, warnings, err := d.o.Config()
-	d.warn(warnings)
+	for _, w := range warnings {
+		d.warn(w.String())
+	}
 	if err != nil {
 		return err
 	}
@@ -192,7 +202,7 @@ func (d *daemon) reload(ctx context.Context) error {
 		{"RateLimitBurst", cfg.RateLimitBurst == old.RateLimitBurst},
 	} {
 		if !fixed.same {
-			d.say("the change of " + fixed.name + "= needs a restart")
+			d.warn("the change of " + fixed.name + "= needs a restart")
 		}
 	}
 	before, after := d.settings(old), d.settings(cfg)
@@ -206,6 +216,5 @@ func (d *daemon) reload(ctx context.Context) error {
 		d.applyNice(cfg)
 	}
 	d.cfg.Store(&cfg)
-	d.say("configuration read again")
 	return nil
 }

@@ -10,8 +10,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -58,7 +61,9 @@ type daemon struct {
 	web       *web.Server
 	varlink   *net.UnixListener
 	http      []net.Listener
-	endpoints []string
+	endpoints []control.Endpoint
+	signals   chan os.Signal
+	unsaid    []string // warnings that wait for the store, to become entries too
 	decoded   jsonCounts
 
 	errMu sync.Mutex // one line at a time on o.Err
@@ -68,8 +73,13 @@ type daemon struct {
 // was received is synced. Another error than nil means that it could not begin,
 // that a part has failed, or that not everything could be stored.
 func Run(ctx context.Context, o Options) error {
-	d := &daemon{o: o, started: time.Now()}
+	d := &daemon{o: o, started: time.Now(), signals: make(chan os.Signal, 8)}
+	// From the start to the very end: a hang-up must not end a daemon that repairs
+	// a file, or closes one. Nor must a line to a terminal that has gone.
+	signal.Notify(d.signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, signalSync, syscall.SIGPIPE)
+	defer signal.Stop(d.signals)
 	if err := d.open(); err != nil {
+		d.sayUnsaid()
 		if d.store != nil {
 			d.store.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the error at hand says more
 		}
@@ -79,29 +89,50 @@ func Run(ctx context.Context, o Options) error {
 	return d.serve(ctx)
 }
 
-// open brings all parts up in order. After an error the parts that are up are
-// set, for Run to undo.
+// open brings all parts up in order: what can be wrong with the settings, the
+// addresses and the sockets shows before a file is opened, repaired or archived.
+// After an error the parts that are up are set, for Run to undo.
 func (d *daemon) open() error {
 	cfg, warnings, err := d.o.Config()
-	d.warn(warnings)
+	for _, w := range warnings {
+		d.unsaid = append(d.unsaid, w.String())
+	}
 	if err != nil {
 		return err
+	}
+	for _, addr := range cfg.HTTP {
+		if err := CheckHTTP(addr); err != nil {
+			return err
+		}
 	}
 	d.cfg.Store(&cfg)
 	d.applyNice(cfg)
 	if err := d.takePlaces(); err != nil {
 		return err
 	}
+	if err := d.listen(); err != nil {
+		return err
+	}
+	if err := ingest.Check(d.run); err != nil {
+		return err
+	}
+	if err := d.findMachineID(machineIDFile); err != nil {
+		return err
+	}
 	if d.store, err = store.Open(d.storeConfig()); err != nil {
 		return err
 	}
+	for _, text := range d.unsaid {
+		d.warn(text)
+	}
+	d.unsaid = nil
 	if d.ingest, err = ingest.Open(d.ingestConfig(), d.store); err != nil {
 		return err
 	}
 	d.web = web.New(d.webConfig())
 	info := control.Info{Vendor: "tidemark", Product: "tidemark", Version: d.o.Version, URL: "https://github.com/tidemark-log/tidemark"}
 	d.control = control.New(d, info, control.Limits{})
-	return d.listen()
+	return nil
 }
 
 // config is what holds now.
@@ -143,6 +174,9 @@ func (d *daemon) serve(ctx context.Context) error {
 	answered.Wait()
 	stopWatchdog()
 	d.release()
+	if err == nil {
+		d.say("stopped: everything is synced")
+	}
 	return err
 }
 
@@ -180,18 +214,40 @@ func (d *daemon) release() {
 
 // announce says where the daemon can be reached, and that it is ready.
 func (d *daemon) announce() {
-	for _, line := range d.endpoints {
-		fmt.Fprintln(d.o.Out, line) //nolint:errcheck // a closed terminal stops nothing
+	for _, e := range append(d.endpoints, control.Endpoint{Protocol: "data", Address: filepath.Join(d.data, d.machine.String())}) {
+		fmt.Fprintf(d.o.Out, "%-8s %s\n", e.Protocol, e.Address) //nolint:errcheck // a closed terminal stops nothing
 	}
 	fmt.Fprintln(d.o.Out, "ready") //nolint:errcheck // a closed terminal stops nothing
 	d.notify(sd.SdNotifyReady + "\nSTATUS=Processing requests...")
 }
 
+// notifyLimit is how long a service manager may leave its socket full. It must
+// not keep the daemon from working, or from ending.
+const notifyLimit = time.Second
+
 // notify tells the service manager, if there is one.
 func (d *daemon) notify(state string) {
-	if _, err := sd.SdNotify(false, state); err != nil {
+	if err := notify(state); err != nil {
 		d.say("notify the service manager: " + err.Error())
 	}
+}
+
+// notify is sd_notify(3), but gives up after notifyLimit.
+func notify(state string) error {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return nil
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetWriteDeadline(time.Now().Add(notifyLimit)); err != nil {
+		return err
+	}
+	_, err = c.Write([]byte(state))
+	return err
 }
 
 // say prints a line for the operator.
@@ -201,9 +257,22 @@ func (d *daemon) say(line string) {
 	fmt.Fprintln(d.o.Err, "tidemark serve: "+line) //nolint:errcheck // a closed terminal stops nothing
 }
 
-func (d *daemon) warn(warnings []config.Warning) {
-	for _, w := range warnings {
-		d.say("warning: " + w.String())
+// Levels and the message id of what the daemon tells about its configuration.
+const (
+	levelErr      = 3
+	levelWarning  = 4
+	levelInfo     = 6
+	messageConfig = "4e1c7a90d2b84f36a5c8e07f1b92d643"
+)
+
+// warn says that something in the configuration is left out, and keeps it as an
+// entry.
+func (d *daemon) warn(text string) { d.store.Event(levelWarning, messageConfig, "warning: "+text) }
+
+// sayUnsaid says the warnings that did not become entries.
+func (d *daemon) sayUnsaid() {
+	for _, text := range d.unsaid {
+		d.say("warning: " + text)
 	}
 }
 

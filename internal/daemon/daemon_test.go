@@ -135,11 +135,19 @@ func untilReady(r io.Reader) (lines []string, ready bool) {
 func start(t *testing.T, p place) *running {
 	t.Helper()
 	out, in := io.Pipe()
-	r := &running{place: p, err: &lockedBuffer{}}
+	errOut := &lockedBuffer{}
+	return startWith(t, p, p.options(in, errOut), out, in, errOut)
+}
+
+// startWith is start with options that print to in, which is read from out, and
+// to errOut.
+func startWith(t *testing.T, p place, o Options, out io.Reader, in io.Closer, errOut *lockedBuffer) *running {
+	t.Helper()
+	r := &running{place: p, err: errOut}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		err := Run(ctx, p.options(in, r.err))
+		err := Run(ctx, o)
 		in.Close()
 		done <- err
 	}()
@@ -302,7 +310,7 @@ func verify(t *testing.T, p place) {
 func TestEndToEnd(t *testing.T) {
 	p := newPlace(t)
 	r := start(t, p)
-	if len(r.lines) != 7 || !strings.HasPrefix(url(r.lines), "http://127.0.0.1:") {
+	if len(r.lines) != 7 || r.lines[0] != "native   "+filepath.Join(p.Run, "socket") || !strings.HasPrefix(url(r.lines), "http://127.0.0.1:") {
 		t.Errorf("endpoints %q", r.lines)
 	}
 	if got := post(t, url(r.lines), "synced", `{"message":"one"}`+"\n"+`{"message":"two","_x":1}`); got != `{"accepted":2,"ack":"synced"}` {
@@ -326,7 +334,8 @@ func TestEndToEnd(t *testing.T) {
 	for _, c := range st.Counts {
 		counts[c.Name+" "+c.Reason] = c.N
 	}
-	if st.PID != os.Getpid() || st.Sync != "1s" || len(st.Files) == 0 || counts["native entries"] != 2 || counts["http entries"] != 2 || counts["http underscores"] != 1 {
+	if st.PID != os.Getpid() || st.Sync != "1s" || len(st.Files) == 0 || counts["native entries"] != 2 || counts["http entries"] != 2 || counts["http underscores"] != 1 ||
+		len(st.Endpoints) != 6 || st.Endpoints[0] != (control.Endpoint{Protocol: "native", Address: filepath.Join(p.Run, "socket")}) {
 		t.Errorf("status %+v", st)
 	}
 	command(t, p, control.MethodRotate)
@@ -548,6 +557,14 @@ func TestWhatCannotBegin(t *testing.T) {
 			}
 			t.Cleanup(func() { l.Close() })
 		}, "another process answers on it"},
+		{"somebody answers on the native socket", func(t *testing.T, p *place) {
+			l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(p.Run, "socket"), Net: "unixgram"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { l.Close() })
+		}, "socket: "},
+		{"no port", func(_ *testing.T, p *place) { p.HTTP = []string{"127.0.0.1:99999"} }, "is no port"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -556,6 +573,10 @@ func TestWhatCannotBegin(t *testing.T) {
 			err := Run(t.Context(), p.options(io.Discard, io.Discard))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Run = %v, want %s", err, tt.want)
+			}
+			// What is wrong elsewhere shows before the data is touched.
+			if list, err := os.ReadDir(p.Data); err == nil && len(list) > 0 && tt.name != "data in use" {
+				t.Errorf("left in the data directory: %v", list)
 			}
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/tidemark-log/tidemark/internal/control"
 )
 
 // Names of the sockets in the run directory.
@@ -19,7 +21,8 @@ const (
 // maxSocketPath is the longest path that fits into a struct sockaddr_un.
 const maxSocketPath = 107
 
-// listen makes the sockets of the doors. Those of ingest exist already.
+// listen makes the sockets of the doors. Who connects waits until they are
+// served.
 func (d *daemon) listen() (err error) {
 	d.varlink, err = listenUnix(filepath.Join(d.run, varlinkSocket), 0o666)
 	if err != nil {
@@ -37,17 +40,16 @@ func (d *daemon) listen() (err error) {
 		}
 		d.http = append(d.http, l)
 	}
-	d.endpoints = []string{
-		"native   " + filepath.Join(d.run, "socket"),
-		"syslog   " + filepath.Join(d.run, "dev-log"),
-		"stdout   " + filepath.Join(d.run, "stdout"),
-		"varlink  " + filepath.Join(d.run, varlinkSocket),
-		"http     " + filepath.Join(d.run, httpSocket),
+	d.endpoints = []control.Endpoint{
+		{Protocol: "native", Address: filepath.Join(d.run, "socket")},
+		{Protocol: "syslog", Address: filepath.Join(d.run, "dev-log")},
+		{Protocol: "stdout", Address: filepath.Join(d.run, "stdout")},
+		{Protocol: "varlink", Address: filepath.Join(d.run, varlinkSocket)},
+		{Protocol: "http", Address: filepath.Join(d.run, httpSocket)},
 	}
 	for _, l := range d.http[1:] {
-		d.endpoints = append(d.endpoints, "http     http://"+l.Addr().String()+"/")
+		d.endpoints = append(d.endpoints, control.Endpoint{Protocol: "http", Address: "http://" + l.Addr().String() + "/"})
 	}
-	d.endpoints = append(d.endpoints, "data     "+filepath.Join(d.data, d.machine.String()))
 	return nil
 }
 
@@ -90,17 +92,25 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// listenTCP listens on a loopback address. Others would need a token or client
-// certificates, without which everyone on the network could write.
-func listenTCP(addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
+// CheckHTTP reports what is wrong with an address of HTTP=: it must be one of
+// loopback. Others would need a token or client certificates, without which
+// everyone on the network could write.
+func CheckHTTP(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: want ADDRESS:PORT such as 127.0.0.1:19531", addr)
+		return fmt.Errorf("listen on %s: want ADDRESS:PORT such as 127.0.0.1:19531, or off", addr)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
+		return fmt.Errorf("listen on %s: %q is no port: want a number from 0 to 65535, 0 for any that is free", addr, port)
 	}
 	ip := net.ParseIP(host)
 	if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("listen on %s: only loopback addresses are served yet: use 127.0.0.1 or the Unix socket, or put a proxy that checks its clients in front", addr)
+		return fmt.Errorf("listen on %s: only loopback addresses are served yet: use 127.0.0.1 or the Unix socket, or put a proxy that checks its clients in front", addr)
 	}
+	return nil
+}
+
+func listenTCP(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, listenError(addr, err)

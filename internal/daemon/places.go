@@ -22,7 +22,7 @@ const (
 )
 
 // takePlaces settles on the directories, makes and locks the one of the
-// sockets, and finds out the machine's and the boot's id.
+// sockets, and finds out the boot's id.
 func (d *daemon) takePlaces() (err error) {
 	cfg := d.config()
 	if d.data = cfg.Data; d.data == "" {
@@ -49,7 +49,7 @@ func (d *daemon) takePlaces() (err error) {
 	if d.boot, err = readID(bootIDFile); err != nil {
 		return fmt.Errorf("boot id: %w", err)
 	}
-	return d.findMachineID(machineIDFile)
+	return nil
 }
 
 // makeRunDir makes the directory of the sockets. A private one lies where

@@ -46,10 +46,7 @@ var (
 //	socket(AF_UNIX, kind|CLOEXEC[|NONBLOCK])  setsockopt…  bind  chmod 0666  [listen]
 func bind(dir, name string, kind int) (f *os.File, err error) {
 	path := filepath.Join(dir, name)
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("bind %s: %w", path, ErrPathTooLong)
-	}
-	if err := removeStale(path, kind); err != nil {
+	if err := clearPath(path, kind); err != nil {
 		return nil, err
 	}
 	flags := unix.SOCK_CLOEXEC
@@ -110,6 +107,29 @@ func setOptions(fd, kind int) error {
 func selinuxEnabled() bool {
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	return err == nil
+}
+
+// Check reports what would keep Open from binding its sockets in dir, as Open
+// does, and removes stale ones. It is for who wants to know before anything else
+// begins.
+func Check(dir string) error {
+	for _, s := range []struct {
+		name string
+		kind int
+	}{{nativeSocket, unix.SOCK_DGRAM}, {syslogSocket, unix.SOCK_DGRAM}, {stdoutSocket, unix.SOCK_STREAM}} {
+		if err := clearPath(filepath.Join(dir, s.name), s.kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearPath makes sure that a socket can be bound at path.
+func clearPath(path string, kind int) error {
+	if len(path) > maxSocketPath {
+		return fmt.Errorf("bind %s: %w", path, ErrPathTooLong)
+	}
+	return removeStale(path, kind)
 }
 
 // removeStale removes the socket at path if nobody is behind it.

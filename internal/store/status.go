@@ -36,6 +36,8 @@ type Status struct {
 	Buffer, Buffered int64
 	Unsynced         uint64 // entries
 	Usage            Usage
+	// Prepared counts the files that wait, empty and hidden, to become current.
+	Prepared int
 	// Full: a write, or the preparation of the next file, has last met a full
 	// disk.
 	Full       bool
@@ -65,6 +67,9 @@ func (s *Store) Status() Status {
 			{"rotation", c.rotations.Load()},
 			{"removed_file", c.removed.Load()},
 		},
+	}
+	if s.spare.Load() != nil {
+		st.Prepared = 1
 	}
 	if err := s.preparing.Load(); err != nil {
 		st.Full = outOfSpace(*err)
