@@ -18,9 +18,10 @@ import (
 //     ended is not a record yet and stays;
 //   - the kernel's own messages: until there is no further one.
 //
-// It may be called concurrently. Before Run it waits for Run; after Run has
-// returned it returns nil at once. A sink that does not take entries delays it
-// until ctx is done.
+// It may be called concurrently. Before Run it waits for Run. Once Run has been
+// told to end it returns ErrClosed: what is sent then is refused by the kernel,
+// or may have come too late. A sink that does not take entries delays it until
+// ctx is done.
 func (in *Ingest) Barrier(ctx context.Context) error {
 	// Pending connections first: they are streams afterwards.
 	if err := await(ctx, in.listeners()); err != nil {
@@ -39,6 +40,9 @@ func await(ctx context.Context, gates []*gate) error {
 	b.arrive()
 	select {
 	case <-b.done:
+		if b.failed.Load() {
+			return ErrClosed
+		}
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -47,9 +51,16 @@ func await(ctx context.Context, gates []*gate) error {
 
 // barrier is one call of Barrier on its way through the sources.
 type barrier struct {
-	after uint64 // realtime of the call in µs
-	left  atomic.Int32
-	done  chan struct{}
+	after  uint64 // realtime of the call in µs
+	left   atomic.Int32
+	failed atomic.Bool // a source has ended without having read all
+	done   chan struct{}
+}
+
+// fail is arrive of a source that does not know what it has missed.
+func (b *barrier) fail() {
+	b.failed.Store(true)
+	b.arrive()
 }
 
 func (b *barrier) arrive() {
@@ -75,24 +86,29 @@ type gate struct {
 	asked  []*barrier // guarded by mu
 	ending bool       // guarded by mu; the source is to read what is queued and end
 	closed bool       // guarded by mu; the source has ended
+	missed bool       // guarded by mu; and has not read to the end
 
 	hint atomic.Bool // something of the above has changed
 }
 
-// ask registers b, which arrives when the source has handled what is queued.
+// ask registers b, which arrives when the source has handled what is queued. A
+// source that is to end has decided already what it reads: b fails.
 func (g *gate) ask(b *barrier) {
 	g.mu.Lock()
-	closed := g.closed
-	if !closed {
+	closed, late := g.closed, g.ending || g.missed
+	if !closed && !late {
 		g.asked = append(g.asked, b)
 		g.hint.Store(true)
 	}
 	g.mu.Unlock()
-	if closed {
+	switch {
+	case late:
+		b.fail()
+	case closed:
 		b.arrive()
-		return
+	default:
+		g.wake()
 	}
-	g.wake()
 }
 
 // end tells the source to end once it has handled what is queued.
@@ -129,13 +145,18 @@ func (g *gate) look(dst []*barrier) (asked []*barrier, ending bool) {
 }
 
 // close lets everyone who asks, now or later, go on. waiting are the requests
-// that the source had taken.
-func (g *gate) close(waiting []*barrier) {
+// that the source had taken. They fail if missed says that it has ended before it
+// had read all.
+func (g *gate) close(waiting []*barrier, missed bool) {
 	g.mu.Lock()
 	waiting = append(waiting, g.asked...)
-	g.asked, g.closed = nil, true
+	g.asked, g.closed, g.missed = nil, true, missed
 	g.mu.Unlock()
 	for _, b := range waiting {
-		b.arrive()
+		if missed {
+			b.fail()
+		} else {
+			b.arrive()
+		}
 	}
 }

@@ -79,8 +79,10 @@ func newDatagrams(in *Ingest, file *os.File, why reasons) (*datagrams, error) {
 func (d *datagrams) gateway() *gate { return &d.gate }
 
 // run reads batches until it is told to end and has read what was queued then.
+// From then on the kernel refuses what is sent.
 func (d *datagrams) run(ctx context.Context) error {
-	defer d.close()
+	missed := true
+	defer func() { d.close(missed) }()
 	var last *waiter // what is to be read before the end
 	for {
 		d.setLull()
@@ -90,6 +92,7 @@ func (d *datagrams) run(ctx context.Context) error {
 			d.waiting = append(d.waiting, waiter{b, d.handled})
 		}
 		if ending && last == nil {
+			d.rx.refuse()
 			last = &waiter{&barrier{after: uint64(time.Now().UnixMicro())}, d.handled}
 		}
 		park := len(d.waiting) == 0 && last == nil
@@ -111,20 +114,23 @@ func (d *datagrams) run(ctx context.Context) error {
 		}
 		d.pass()
 		if last != nil && d.passed(last) {
+			missed = false
 			return nil
 		}
 	}
 }
 
-// close ends the source; the socket is Close's.
-func (d *datagrams) close() {
+// close ends the source and the socket: who sends to it is refused. missed: it
+// was not read to the end.
+func (d *datagrams) close(missed bool) {
 	waiting := make([]*barrier, 0, len(d.waiting))
 	for _, w := range d.waiting {
 		waiting = append(waiting, w.barrier)
 	}
-	d.gate.close(waiting)
+	d.gate.close(waiting, missed)
 	d.peers.close()
 	d.rx.release()
+	d.rx.file.Close() //nolint:errcheck // it may be closed already
 }
 
 // handle decodes the batch and hands it over.

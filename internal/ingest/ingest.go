@@ -249,7 +249,8 @@ func (in *Ingest) all() []source {
 // Run reads from all sockets until ctx is done. Then what the kernel holds for
 // them is read to its end and handed over, unterminated lines of streams
 // included, and Run returns: after that no goroutine of the Ingest is left. It
-// may be called once. An error means that a socket could not be read any more;
+// may be called once. What is sent to a socket that has been drained is refused
+// by the kernel. An error means that a socket could not be read any more;
 // the others have been drained then too.
 func (in *Ingest) Run(ctx context.Context) error {
 	in.mu.Lock()
@@ -323,14 +324,14 @@ func (in *Ingest) Close() error {
 	if !in.running {
 		for _, d := range []*datagrams{in.native, in.syslog} {
 			if d != nil {
-				d.close()
+				d.close(true)
 			}
 		}
 		if in.stdout != nil {
-			in.stdout.gate.close(nil)
+			in.stdout.gate.close(nil, true)
 		}
 		if in.kmsg != nil {
-			in.kmsg.gate.close(nil)
+			in.kmsg.gate.close(nil, true)
 		}
 	}
 	return in.losses.Close()

@@ -92,7 +92,7 @@ func (k *kmsg) gateway() *gate { return &k.gate }
 // run reads records until the gate's end.
 func (k *kmsg) run(ctx context.Context) error {
 	var waiting []*barrier
-	defer func() { k.gate.close(waiting) }()
+	defer func() { k.gate.close(waiting, ctx.Err() != nil) }()
 	budget := -1 // records to read before the barriers are passed; -1: there are none
 	for {
 		before := len(waiting)

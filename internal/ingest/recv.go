@@ -163,6 +163,12 @@ func (r *receiver) receive(park bool) error {
 	return r.failure()
 }
 
+// refuse lets the kernel refuse what is sent from now on, with EPIPE; what it
+// holds can still be read.
+func (r *receiver) refuse() {
+	control1(r.raw, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) }) //nolint:errcheck // a closed socket refuses too
+}
+
 // more adds to the batch what there is, without waiting.
 func (r *receiver) more() error {
 	r.ended = r.raw.Control(r.recv)

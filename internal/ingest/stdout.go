@@ -55,15 +55,21 @@ func (l *listener) gateway() *gate { return &l.gate }
 // run accepts until it is told to end, then lets the streams end and joins them.
 func (l *listener) run(ctx context.Context) error {
 	var waiting, asked []*barrier
+	missed, refused := true, false
 	defer func() {
+		l.file.Close() //nolint:errcheck // it may be closed already
 		l.endStreams()
-		l.gate.close(waiting)
+		l.gate.close(waiting, missed)
 		l.running.Wait()
 	}()
 	for {
 		var ending bool
 		asked, ending = l.gate.look(asked[:0])
 		waiting = append(waiting, asked...)
+		if ending && !refused {
+			refused = true
+			control1(l.raw, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) }) //nolint:errcheck // a closed socket refuses too
+		}
 		switch err := l.acceptAll(ctx, !ending && len(waiting) == 0); {
 		case isTimeout(err):
 			l.gate.woken()
@@ -74,6 +80,7 @@ func (l *listener) run(ctx context.Context) error {
 			return err
 		}
 		if ending {
+			missed = false
 			return nil
 		}
 		for _, b := range waiting {
@@ -108,6 +115,9 @@ func (l *listener) accept(ctx context.Context, park bool) (bool, error) {
 			switch {
 			case errors.Is(errno, unix.EINTR), errors.Is(errno, unix.ECONNABORTED):
 				continue
+			case errors.Is(errno, unix.EINVAL): // shut down, and nothing is pending
+				errno = unix.EAGAIN
+				return true
 			case errors.Is(errno, unix.EAGAIN):
 				return !park
 			}

@@ -157,14 +157,19 @@ func (s *stream) run(ctx context.Context) {
 	var waiting []*barrier
 	defer func() {
 		s.file.Close() //nolint:errcheck // nothing was written to it
-		s.gate.close(waiting)
+		s.gate.close(waiting, ctx.Err() != nil)
 		s.returnBuffer()
 	}()
 	goal := -1 // bytes to read before the barriers are passed; -1: there are none
+	refused := false
 	for {
 		before := len(waiting)
 		var ending bool
 		waiting, ending = s.gate.look(waiting)
+		if ending && !refused {
+			refused, goal = true, -1
+			control1(s.raw, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RD) }) //nolint:errcheck // a closed socket refuses too
+		}
 		if len(waiting) > before || ending && goal < 0 {
 			goal = s.queued()
 		}
