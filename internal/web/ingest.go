@@ -27,7 +27,7 @@ type answer struct {
 	// of them have reached; Dropped those that the configuration keeps out.
 	Accepted int    `json:"accepted"`
 	Dropped  int    `json:"dropped,omitempty"`
-	Ack      string `json:"ack"`
+	Ack      string `json:"ack,omitempty"` // none in an error with which nothing was accepted
 	Error    string `json:"error,omitempty"`
 	// Line is the number of the line the error is about, from 1.
 	Line int `json:"line,omitempty"`
@@ -49,7 +49,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request) {
 		refused = s.acceptable(r)
 	}
 	if refused != nil {
-		s.reply(w, answer{Ack: s.cfg.Least().String()}, refused)
+		s.reply(w, answer{}, refused)
 		return
 	}
 	n, dropped, ticket, refused := s.take(w, r)
@@ -91,30 +91,19 @@ func (s *Server) acceptable(r *http.Request) *refusal {
 	if err != nil || (kind != "application/x-ndjson" && kind != "application/json") {
 		s.counts.badType.Add(1)
 		return &refusal{status: http.StatusUnsupportedMediaType, err: fmt.Errorf(
-			"the body must be JSON lines: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE %s", curlTarget(r))}
+			"the body must be JSON lines: %s", curlLine(r))}
 	}
 	switch r.Header.Get("Content-Encoding") {
 	case "", "identity", "gzip", "x-gzip":
 	default:
 		s.counts.badType.Add(1)
 		return &refusal{status: http.StatusUnsupportedMediaType, err: fmt.Errorf(
-			"unknown Content-Encoding: gzip -c FILE | curl -H 'Content-Type: application/x-ndjson' -H 'Content-Encoding: gzip' --data-binary @- %s", curlTarget(r))}
+			"unknown Content-Encoding: gzip -c FILE | curl -H 'Content-Type: application/x-ndjson' -H 'Content-Encoding: gzip' --data-binary @- %s", curlTarget(r, "/ingest"))}
 	}
 	if r.ContentLength > s.cfg.MaxBody {
 		return s.tooLarge(0)
 	}
 	return nil
-}
-
-// curlTarget is the request's own address as curl takes it.
-func curlTarget(r *http.Request) string {
-	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr.Network() == "unix" {
-		return "--unix-socket " + addr.String() + " http://localhost/ingest"
-	}
-	if !localHost(r.Host) {
-		return "http://127.0.0.1/ingest"
-	}
-	return "http://" + r.Host + "/ingest"
 }
 
 func (s *Server) tooLarge(line int) *refusal {
@@ -215,6 +204,9 @@ func (s *Server) reply(w http.ResponseWriter, a answer, refused *refusal) {
 		status, a.Line, a.Error = refused.status, refused.line, refused.err.Error()
 		if a.Line > 0 {
 			a.Error = "line " + strconv.Itoa(a.Line) + ": " + a.Error
+		}
+		if a.Accepted == 0 {
+			a.Ack = "" // of nothing
 		}
 	}
 	b, err := json.Marshal(a)

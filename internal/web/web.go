@@ -11,7 +11,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -107,15 +106,9 @@ func New(cfg Config) *Server {
 		cfg.Least = func() settle.Level { return settle.Appended }
 	}
 	s := &Server{cfg: cfg}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /ingest", s.ingest)
-	mux.HandleFunc("GET /ping", text("PONG"))
-	mux.HandleFunc("GET /healthz", text("ok"))
-	mux.HandleFunc("GET /readyz", s.ready)
-	mux.Handle("GET /metrics", s.metrics())
 	// A browser on this machine is no client: what another site's page sends is
 	// refused, and nothing is ever answered with CORS headers.
-	s.handler = http.NewCrossOriginProtection().Handler(mux)
+	s.handler = http.NewCrossOriginProtection().Handler(s.routes())
 	return s
 }
 
@@ -165,34 +158,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return nil
 	}
 	return err
-}
-
-// text answers with one line.
-func text(line string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		io.WriteString(w, line+"\n") //nolint:errcheck // the client may have gone
-	}
-}
-
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	if s.cfg.Ready != nil {
-		if err := s.cfg.Ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-	}
-	text("ready")(w, r)
-}
-
-// localHost reports whether a Host header names this machine in a way that no
-// name server can have given it: an address or localhost.
-func localHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.EqualFold(host, "localhost") || net.ParseIP(host) != nil
 }
 
 // counts is what the door has seen.

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
@@ -134,8 +135,8 @@ func TestIngest(t *testing.T) {
 			name: "policy above the request", least: settle.Synced, query: "?ack=appended", body: "{a}\n", status: 200,
 			answer: `{"accepted":1,"ack":"synced"}`, kept: []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended, settle.Synced},
 		},
-		{name: "replicated", query: "?ack=replicated", body: "{a}\n", status: 400, answer: `{"accepted":0,"ack":"appended","error":"ack=replicated: no target to replicate to is configured"}`},
-		{name: "unknown level", query: "?ack=soon", body: "{a}\n", status: 400, answer: `{"accepted":0,"ack":"appended","error":"invalid ack level \"soon\": want appended, synced or replicated"}`},
+		{name: "replicated", query: "?ack=replicated", body: "{a}\n", status: 400, answer: `{"accepted":0,"error":"ack=replicated: no target to replicate to is configured"}`},
+		{name: "unknown level", query: "?ack=soon", body: "{a}\n", status: 400, answer: `{"accepted":0,"error":"invalid ack level \"soon\": want appended, synced or replicated"}`},
 		{
 			name: "bad line keeps the ones before", query: "?ack=synced", body: "{a}\n\nb\n{c}\n", status: 400,
 			answer: `{"accepted":1,"ack":"synced","error":"line 3: want an object","line":3}`,
@@ -148,7 +149,7 @@ func TestIngest(t *testing.T) {
 		},
 		{
 			name: "full disk", sink: noSpace, body: "{a}\n", status: 507,
-			answer: `{"accepted":0,"ack":"appended","error":"line 1: the disk is full: send again from this line on when there is space","line":1}`,
+			answer: `{"accepted":0,"error":"line 1: the disk is full: send again from this line on when there is space","line":1}`,
 			waits:  []settle.Level{settle.Appended},
 		},
 		{
@@ -158,17 +159,17 @@ func TestIngest(t *testing.T) {
 		},
 		{
 			name: "form", header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, body: "{a}", status: 415,
-			answer: `{"accepted":0,"ack":"appended","error":"the body must be JSON lines: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE http://localhost:19531/ingest"}`,
+			answer: `{"accepted":0,"error":"the body must be JSON lines: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE http://localhost:19531/ingest"}`,
 		},
 		{
 			name: "brotli", header: map[string]string{"Content-Encoding": "br"}, body: "{a}", status: 415,
-			answer: `{"accepted":0,"ack":"appended","error":"unknown Content-Encoding: gzip -c FILE | curl -H 'Content-Type: application/x-ndjson' -H 'Content-Encoding: gzip' --data-binary @- http://localhost:19531/ingest"}`,
+			answer: `{"accepted":0,"error":"unknown Content-Encoding: gzip -c FILE | curl -H 'Content-Type: application/x-ndjson' -H 'Content-Encoding: gzip' --data-binary @- http://localhost:19531/ingest"}`,
 		},
 		{
 			name: "idempotency key", header: map[string]string{"Idempotency-Key": "k"}, body: "{a}", status: 400,
-			answer: `{"accepted":0,"ack":"appended","error":"the Idempotency-Key header is not supported yet: send without it"}`,
+			answer: `{"accepted":0,"error":"the Idempotency-Key header is not supported yet: send without it"}`,
 		},
-		{name: "body over its limit", body: "{" + strings.Repeat("x", 300) + "}", status: 413, answer: `{"accepted":0,"ack":"appended","error":"the body is longer than the limit of 200 bytes"}`},
+		{name: "body over its limit", body: "{" + strings.Repeat("x", 300) + "}", status: 413, answer: `{"accepted":0,"error":"the body is longer than the limit of 200 bytes"}`},
 		{
 			name: "bomb", header: map[string]string{"Content-Encoding": "gzip"}, body: gz("{a}\n" + strings.Repeat("\n", 100_000)), status: 413,
 			answer: `{"accepted":1,"ack":"appended","error":"the body is longer than the limit of 200 bytes"}`,
@@ -278,14 +279,20 @@ func TestPages(t *testing.T) {
 		header                     [2]string
 		cfg                        Config
 		status                     int
-		body                       string
+		body, allow                string
 	}{
 		{name: "ping", target: "/ping", cfg: ready, status: 200, body: "PONG\n"},
 		{name: "health", target: "/healthz", cfg: notReady, status: 200, body: "ok\n"},
 		{name: "ready", target: "/readyz", cfg: ready, status: 200, body: "ready\n"},
 		{name: "not ready", target: "/readyz", cfg: notReady, status: 503, body: "the disk is full\n"},
-		{name: "nothing there", target: "/", cfg: ready, status: 404, body: "404 page not found\n"},
-		{name: "get of ingest", target: "/ingest", cfg: ready, status: 405, body: "Method Not Allowed\n"},
+		{name: "root", target: "/", cfg: ready, status: 200, body: pages + "\n"},
+		{name: "nothing there", target: "/nope", cfg: ready, status: 404, body: "not here; " + pages + "\n"},
+		{
+			name: "get of ingest", target: "/ingest?ack=synced", host: "localhost:19531", cfg: ready, status: 405, allow: "POST",
+			body: `{"accepted":0,"error":"GET does not send anything: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE http://localhost:19531/ingest"}` + "\n",
+		},
+		{name: "post to ping", method: "POST", target: "/ping", cfg: ready, status: 405, allow: "GET, HEAD", body: "POST is not for this page: curl http://localhost/ping\n"},
+		{name: "head of ping", method: "HEAD", target: "/ping", cfg: ready, status: 200, body: "PONG\n"},
 		{name: "address", target: "/ping", host: "[::1]:80", cfg: ready, status: 200, body: "PONG\n"},
 		{name: "bare address", target: "/ping", host: "127.0.0.1", cfg: ready, status: 200, body: "PONG\n"},
 		{name: "a name", target: "/ping", host: "evil.example:19531", cfg: ready, status: 403, body: "Host must be an address or localhost\n"},
@@ -311,6 +318,9 @@ func TestPages(t *testing.T) {
 			New(tt.cfg).Handler().ServeHTTP(w, r)
 			if w.Code != tt.status || w.Body.String() != tt.body {
 				t.Errorf("%d %q, want %d %q", w.Code, w.Body.String(), tt.status, tt.body)
+			}
+			if got := w.Header().Get("Allow"); got != tt.allow {
+				t.Errorf("Allow %q, want %q", got, tt.allow)
 			}
 			for h := range w.Header() {
 				if strings.HasPrefix(h, "Access-Control-") {
@@ -385,6 +395,30 @@ func shortDir(t testing.TB) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
+}
+
+// TestMetricsAreDocumented looks for every metric and reason of the door.
+func TestMetricsAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/PROTOCOLS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(b)
+	ch := make(chan *prometheus.Desc, 100)
+	(&collector{d: newDescs()}).Describe(ch)
+	close(ch)
+	for d := range ch {
+		_, name, _ := strings.Cut(d.String(), `fqName: "`)
+		name, _, _ = strings.Cut(name, `"`)
+		if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "`"+name+"{") {
+			t.Errorf("docs/PROTOCOLS.md does not mention %s", name)
+		}
+	}
+	for _, c := range New(config(&fakeSink{})).Counts() {
+		if !strings.Contains(page, "`"+c.Reason+"`") {
+			t.Errorf("docs/PROTOCOLS.md does not mention the reason %s", c.Reason)
+		}
+	}
 }
 
 // TestServe ends with its context, on a Unix socket whose Host is not looked at.
