@@ -46,12 +46,34 @@ func (s *Store) archiveQueued(ctx context.Context, last bool) bool {
 			return false
 		}
 		if err := l.f.w.Archive(ctx); err != nil && !l.aside {
+			l.f.failed.CompareAndSwap(nil, &err)
 			s.Event(3, msgStore, fmt.Sprintf("archive %s: %v", filepath.Base(l.f.w.Path()), err))
 		}
 		s.queueMu.Lock()
+		s.lose(l.f)
 		s.leaving = slices.DeleteFunc(s.leaving, func(o leaving) bool { return o.f == l.f })
 		s.queueMu.Unlock()
 		s.progress.ring()
 	}
 	return true
+}
+
+// maxLost bounds the losses that wait to be reported.
+const maxLost = 16
+
+// lose keeps the error of a file that is forgotten with entries that were never
+// synced, for the next Synchronize. Called with queueMu held.
+func (s *Store) lose(f *file) {
+	if err := f.failed.Load(); err != nil && !f.told.Load() && len(s.lost) < maxLost {
+		s.lost = append(s.lost, fmt.Errorf("sync %s: %w", f.w.Path(), *err))
+	}
+}
+
+// takeLosses returns what lose has kept.
+func (s *Store) takeLosses() []error {
+	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
+	lost := s.lost
+	s.lost = nil
+	return lost
 }

@@ -57,7 +57,9 @@ func (s *Store) store(e event, more []entry.Field) error {
 	fields = append(fields, more...)
 	fields = append(fields, entry.Field("_TRANSPORT=driver"))
 	fields = append(fields, s.cfg.Self...)
-	_, err := s.TryAppend([]entry.Entry{{Fields: fields, Urgent: e.priority <= 2}})
+	// A sync that the news of a failed one asks for would fail like it.
+	urgent := e.priority <= 2 && e.id != msgSetAside
+	_, err := s.TryAppend([]entry.Entry{{Fields: fields, Urgent: urgent}})
 	return err
 }
 

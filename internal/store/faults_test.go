@@ -177,6 +177,9 @@ func TestFailedSync(t *testing.T) {
 		}
 		synctest.Wait()
 		appendNumbered(t, s, 11, 20)
+		if err := s.Synchronize(t.Context()); !errors.Is(err, syscall.EIO) {
+			t.Errorf("first Synchronize after the failed sync = %v, want EIO", err)
+		}
 		if err := s.Synchronize(t.Context()); err != nil {
 			t.Errorf("Synchronize of the new file = %v", err)
 		}

@@ -26,6 +26,7 @@ type file struct {
 	grow   atomic.Bool           // wants to be grown ahead
 	full   atomic.Bool           // the last write met a full disk
 	failed atomic.Pointer[error] // the sync that failed; such a file is set aside
+	told   atomic.Bool           // a Synchronize has returned that error
 }
 
 // nextPrefix begins the names of prepared files, which no reader opens.

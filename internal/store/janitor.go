@@ -18,6 +18,10 @@ const retryPause = time.Second
 // never is a deadline that does not come.
 const never = time.Duration(1<<63 - 1)
 
+// asidePause is the least time between two files of a slot that are set aside
+// because a sync has failed.
+const asidePause = time.Minute
+
 // Users' files that nobody has written to for idleClose are closed, and the
 // least recently used ones when more than maxOpenUsers are open.
 const (
@@ -281,8 +285,7 @@ func (sl *slot) rotateDue() time.Duration {
 	case sl.f == nil && !sl.onDisk:
 		return never
 	case sl.f != nil && sl.f.failed.Load() != nil:
-		sl.swap("its sync failed")
-		return never
+		return sl.setAside()
 	case sl.f != nil && sl.f.appended+sl.f.n == 0:
 		return never
 	case sl.f != nil:
@@ -303,6 +306,25 @@ func (sl *slot) rotateDue() time.Duration {
 	if !sl.end(fmt.Sprintf("its first entry is older than %s", age)) {
 		return retryPause
 	}
+	return never
+}
+
+// setAside ends a file whose sync has failed, at most once per asidePause: on a
+// disk that fails every sync, each file would be followed by another. Until then
+// entries go on into it, and who waits for them to be synced learns the error.
+// Called with mu held; it returns how long until it is to be called again.
+func (sl *slot) setAside() time.Duration {
+	s := sl.store
+	_, now := s.clock()
+	if sl.aside != 0 {
+		if gone := since(sl.aside, now); gone < asidePause {
+			return asidePause - gone
+		}
+	}
+	if s.spare.Load() == nil || !sl.swap("its sync failed") {
+		return retryPause
+	}
+	sl.aside = now
 	return never
 }
 

@@ -93,6 +93,7 @@ type Store struct {
 	queueMu sync.Mutex
 	retired []retired // swapped out, not yet renamed; guarded by queueMu
 	leaving []leaving // renamed, not yet archived; guarded by queueMu
+	lost    []error   // of forgotten files, not yet returned by a Synchronize; guarded by queueMu
 	stale   []*file   // prepared with other settings, to be removed; guarded by queueMu
 
 	vacuumMu sync.Mutex
@@ -259,7 +260,8 @@ func (s *Store) Wait(ctx context.Context, t journal.Ticket, l settle.Level) erro
 }
 
 // Synchronize writes, indexes and syncs everything appended before the call, in
-// all files, at the same time.
+// all files, at the same time. A sync that has failed since the last call is
+// reported even when its file is no longer among them.
 func (s *Store) Synchronize(ctx context.Context) error {
 	files := s.open()
 	errs := make([]error, len(files))
@@ -268,11 +270,12 @@ func (s *Store) Synchronize(ctx context.Context) error {
 		wg.Go(func() {
 			if err := f.w.Settle(ctx); err != nil {
 				errs[i] = fmt.Errorf("sync %s: %w", f.w.Path(), err)
+				f.told.Store(f.failed.Load() != nil)
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.takeLosses()...)...)
 }
 
 // Rotate archives every file that has entries and begins new ones. It returns

@@ -34,6 +34,9 @@ type stored struct {
 	realtime uint64 // of its first entry, or when it was set aside, in µs
 }
 
+// aside reports whether f was set aside, not archived.
+func (f stored) aside() bool { return strings.HasSuffix(f.name, "~") }
+
 // makeRoom removes old files when growing by one step would take from what is
 // to be kept free.
 func (s *Store) makeRoom() {
@@ -64,9 +67,19 @@ func (s *Store) vacuum() (next time.Duration, err error) {
 	now, _ := s.clock()
 	var removed []string
 	freed, kept := uint64(0), len(files)
+	aside := 0
+	for _, f := range files {
+		if f.aside() {
+			aside++
+		}
+	}
 	next = never
 	for _, f := range files {
-		reason := limits.excess(f, now, u.Bytes, u.Limit, kept+current)
+		count := kept - aside + current
+		if f.aside() { // those are counted among themselves
+			count = aside
+		}
+		reason := limits.excess(f, now, u.Bytes, u.Limit, count)
 		if reason == "" {
 			if limits.MaxRetention > 0 {
 				next = min(next, limits.MaxRetention-since(f.realtime, now))
@@ -81,6 +94,9 @@ func (s *Store) vacuum() (next time.Duration, err error) {
 		u.Bytes -= min(f.size, u.Bytes)
 		u.Available += f.size
 		kept--
+		if f.aside() {
+			aside--
+		}
 	}
 	u.Archived = kept
 	s.usage.Store(&u)
