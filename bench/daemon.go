@@ -19,8 +19,19 @@ type daemon struct {
 	name   string
 	cmd    *exec.Cmd
 	data   string // journal files
+	conf   string // extra configuration, to be removed
 	run    string // sockets
 	printf bytes.Buffer
+}
+
+// sizes is what both sides are told about the size of files; nothing by default,
+// when both make them as large as each other: an eighth of a tenth of the file
+// system, 128 MiB at most.
+func (s settings) sizes() string {
+	if s.fileSize == "" {
+		return ""
+	}
+	return "SystemMaxUse=20G\nSystemKeepFree=1M\nSystemMaxFileSize=" + s.fileSize + "\n"
 }
 
 const journaldConf = `[Journal]
@@ -29,9 +40,6 @@ RateLimitIntervalSec=0
 RateLimitBurst=0
 ReadKMsg=no
 Audit=no
-SystemMaxUse=20G
-SystemMaxFileSize=1G
-SystemKeepFree=1M
 ForwardToSyslog=no
 ForwardToWall=no
 `
@@ -50,7 +58,7 @@ func startJournald(ctx context.Context, s settings) (*daemon, error) {
 	if err := syscall.Mount(data, "/var/log/journal", "", syscall.MS_BIND, ""); err != nil {
 		return nil, fmt.Errorf("bind %s: %w", data, err)
 	}
-	if err := os.WriteFile("/run/systemd/journald.conf.d/00-bench.conf", []byte(journaldConf), 0o644); err != nil {
+	if err := os.WriteFile("/run/systemd/journald.conf.d/00-bench.conf", []byte(journaldConf+s.sizes()), 0o644); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile("/run/systemd/journal/flushed", nil, 0o644); err != nil {
@@ -70,9 +78,16 @@ func startTidemark(ctx context.Context, s settings) (*daemon, error) {
 	}
 	d := &daemon{name: "tidemark", data: data, run: "/run/tidemark"}
 	d.cmd = exec.Command(s.tidemark, "serve", "--data", data, "--run", d.run, "--http", "off")
-	if conf := os.Getenv("BENCH_TIDEMARK_CONF"); conf != "" {
-		d.cmd.Args = append(d.cmd.Args, "--config", conf)
+	conf, err := os.CreateTemp(s.dir, "tidemark-*.conf")
+	if err != nil {
+		return nil, err
 	}
+	d.conf = conf.Name()
+	_, err = conf.WriteString("[Journal]\n" + s.sizes())
+	if err = errors.Join(err, conf.Close()); err != nil {
+		return nil, err
+	}
+	d.cmd.Args = append(d.cmd.Args, "--config", d.conf)
 	return d, d.start(ctx, "io.systemd.journal")
 }
 
@@ -101,6 +116,9 @@ func (d *daemon) stop() error {
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", d.name, err, d.printf.String())
+	}
+	if d.conf != "" {
+		_ = os.Remove(d.conf)
 	}
 	return os.RemoveAll(d.data)
 }
