@@ -52,9 +52,9 @@ type Options struct {
 	MaxSize uint64
 	// Sync says when a sync begins without being asked for. Zero: auto.
 	Sync settle.Policy
-	// Index is how long links and counters may stay behind the entries while
-	// entries keep coming. 0 means DefaultIndexWindow; less than 0 means that
-	// every write includes them.
+	// Index is how long links and counters may stay behind the entries at most.
+	// They do only when writing them takes more than 2 % of the time. 0 means
+	// DefaultIndexWindow; less than 0 means that every write includes them.
 	Index time.Duration
 	// Buffer bounds the bytes accepted and not yet written. 0 means
 	// DefaultBuffer. One entry larger than it is accepted when nothing else is

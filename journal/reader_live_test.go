@@ -124,6 +124,7 @@ func TestFollowMatches(t *testing.T) {
 	w := create(t, path, Options{MaxSize: 1 << 20, Clock: newClock().now, Index: time.Hour})
 	appendTo(t, w, "MESSAGE=0", "UNIT=old")
 	readerMust(t, w.Settle(t.Context()))
+	wHoldIndex(w)
 
 	scan := openSample(t, ReadOptions{Scan: true}, path)
 	index := openSample(t, ReadOptions{}, path)

@@ -35,6 +35,7 @@ func wOpenThenCopy(t *testing.T, fl Flavour, sizes ...int) (path string, want []
 		if err := w.Wait(t.Context(), pos, settle.Appended); err != nil {
 			t.Fatal(err)
 		}
+		wHoldIndex(w)
 	}
 	path = filepath.Join(dir, "copy.journal")
 	wCopyFile(t, live, path)

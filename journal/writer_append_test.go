@@ -431,6 +431,7 @@ func TestIndexFollowsByItself(t *testing.T) {
 			t.Errorf("%d entries after a lone append, want 2", n)
 		}
 		wVerifyBytes(t, fs.Bytes(wCrashPath))
+		wHoldIndex(w)
 		add()
 		if n := entries(); n != 3 {
 			t.Errorf("%d entries inside the window, want 3 and one kept back", n)

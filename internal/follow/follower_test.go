@@ -191,8 +191,9 @@ func matches() map[string]struct {
 	}
 }
 
-// Entries are seen before the writer's index, and the count that comes with it,
-// are written: here that is never.
+// Each entry is seen with the write that brings it, whether the writer's index and
+// the count that comes with it go along or not: they do not for most of these,
+// since so many in a row cost too much.
 func TestFollowAheadOfIndex(t *testing.T) {
 	for name, tc := range matches() {
 		t.Run(name, func(t *testing.T) {
