@@ -129,8 +129,10 @@ func (s *stage) prove(ctx context.Context, first, second outcome) error {
 		s.say("\n  acks      %d durable answers with %d syncs: %.2f syncs an ack; p50 %s, p99 %s\n", n, first.syncs+second.syncs,
 			float64(first.syncs+second.syncs)/float64(n), quantile(acks, 0.50), quantile(acks, 0.99))
 	}
-	s.say("  in one process, %d callers, each waits for synced: %.0f× a sync per line, %.2f of no sync at all (%.0f, %.0f, %.0f records/s)\n",
-		measureCallers, speeds.shared/speeds.each, speeds.shared/speeds.none, speeds.shared, speeds.each, speeds.none)
+	s.say("\n  the same in one process, %d callers that append as fast as they can:\n", measureCallers)
+	s.say("    a sync per line               %9.0f records/s\n", speeds.each)
+	s.say("    one sync for all who wait     %9.0f records/s   %.0f× a sync per line: what tidemark does\n", speeds.shared, speeds.shared/speeds.each)
+	s.say("    no sync at all                %9.0f records/s   one sync for all who wait is %.2f of that\n", speeds.none, speeds.shared/speeds.none)
 	s.say("\n  %s\n", strings.Join(verdict, "\n  "))
 	switch {
 	case p.lost > 0 || p.torn > 0:
@@ -155,13 +157,36 @@ func (s *stage) end() error {
 	}
 	if s.daemon != nil {
 		if s.o.Keep {
-			s.say("\nthe daemon stays up: pid %d, http://%s; files in %s\n  end it with: kill %d\n", s.daemon.pid(), s.daemon.http, s.data, s.daemon.pid())
+			s.sayKept()
 			return errors.Join(errs...)
 		}
 		errs = append(errs, s.daemon.stop())
 	}
 	errs = append(errs, os.RemoveAll(s.dir))
 	return errors.Join(errs...)
+}
+
+// sayKept says how to look at the daemon that stays up, ready to be pasted.
+func (s *stage) sayKept() {
+	me := quote(s.o.Program)
+	if strings.Contains(s.o.Program, "/go-build") {
+		me = "go run ./cmd/tidemark" // which removes the program it has built
+	}
+	s.say("\nthe daemon stays up: pid %d, http://%s\n", s.daemon.pid(), s.daemon.http)
+	s.say("  %s query -D %s -n 20\n", me, quote(s.data))
+	s.say("  %s query -D %s -f\n", me, quote(s.data))
+	s.say("  %s send --run %s \"hello\"\n", me, quote(s.run))
+	s.say("  %s status --run %s\n", me, quote(s.run))
+	s.say("  journalctl -D %s -n 20\n", quote(s.data))
+	s.say("end it with:\n  kill %d\n  rm -r %s\n", s.daemon.pid(), quote(s.dir))
+}
+
+// quote quotes a path for a shell if it needs that.
+func quote(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 func (s *stage) say(format string, args ...any) {
