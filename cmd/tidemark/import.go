@@ -24,12 +24,12 @@ func newImportCmd() *cobra.Command {
 	var output string
 	var quiet bool
 	cmd := &cobra.Command{
-		Use:   "import -o FILE.journal [IN…]",
+		Use:   "import -o FILE.journal [IN]...",
 		Short: "Write entries in the Journal Export Format to journal files",
 		Long: `Write entries in the Journal Export Format to a journal file, as
 systemd-journal-remote does: with their times, boots and order, and numbers of
 their own. Without IN, or for -, standard input is read. An existing file is
-continued.
+continued; a new one is made when the first entry has been read.
 
 When the file is full, or an entry's monotonic time goes backwards within a boot,
 the file gets an archive's name, FILE@….journal, and FILE.journal begins anew.
@@ -37,6 +37,9 @@ Every file that was written is printed.`,
 		Example: `  journalctl -o export | tidemark import -o copy.journal
   tidemark import -o all.journal monday.export tuesday.export`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if output == "" {
+				return usagef("name the file to write: -o FILE.journal")
+			}
 			if !strings.HasSuffix(output, ".journal") {
 				return usagef("-o %q: want a file name that ends in .journal", output)
 			}
@@ -54,9 +57,6 @@ Every file that was written is printed.`,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "the `FILE.journal` to write")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print neither files nor progress")
-	if err := cmd.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag stands above
-	}
 	return cmd
 }
 
@@ -78,8 +78,12 @@ type importRun struct {
 	notes    io.Writer // what was left out
 	progress io.Writer // a terminal, or nil
 
-	w       *journal.Writer
-	written uint64 // entries in the current file by this run
+	w       *journal.Writer // nil before the first entry
+	before  uint64          // entries in the current file before this run
+	written uint64          // entries in the current file by this run
+	input   bool            // an input was not empty
+	failed  error           // why the file could not be opened
+	created bool            // the file did not exist
 	total   uint64
 	breaks  uint64 // files ended for the order of their entries
 	invalid uint64 // entries that no file may hold
@@ -88,47 +92,97 @@ type importRun struct {
 	began, shown time.Time
 }
 
-// run imports the files called names.
+// run imports the files called names. They are opened before anything is
+// written, and the output is with the first entry.
 func (r *importRun) run(ctx context.Context, names []string) error {
 	r.began = time.Now()
 	r.shown = r.began
-	if err := r.open(); err != nil {
+	inputs, err := openInputs(names)
+	if err != nil {
 		return err
 	}
-	err := r.files(ctx, names)
+	err = r.files(ctx, inputs)
 	r.clearProgress()
+	for _, in := range inputs {
+		_ = in.Close() // only read
+	}
 	if r.invalid > 0 {
 		_, _ = fmt.Fprintf(r.notes, "tidemark import: %d entries left out: %v\n", r.invalid, r.why)
 	}
+	switch {
+	case r.failed != nil:
+		return r.failed
+	case r.w == nil:
+		return r.nothing(err)
+	}
 	closeErr := r.w.Close()
+	if r.created && r.total == 0 {
+		return r.nothing(errors.Join(err, closeErr, os.Remove(r.path)))
+	}
 	switch {
 	case closeErr == nil:
-		_, _ = fmt.Fprintf(r.out, "%s: %d entries\n", r.w.Path(), r.written)
+		after := ""
+		if r.before > 0 {
+			after = fmt.Sprintf(" added to the %d it had", r.before)
+		}
+		_, _ = fmt.Fprintf(r.out, "%s: %d entries%s\n", r.w.Path(), r.written, after)
 	default:
 		err = fmt.Errorf("%w; %s is not complete: remove it and import again", cmp.Or(err, closeErr), r.w.Path())
 	}
 	return err
 }
 
+// nothing says that no entry was found, and so no file written.
+func (r *importRun) nothing(err error) error {
+	var bad *entry.ExportError
+	var unread *fs.PathError
+	switch {
+	case errors.As(err, &bad) && !errors.As(err, &unread):
+		return fmt.Errorf("%w: no entry was found, %s was not touched: want the Journal Export Format, as journalctl -o export prints it", err, r.path)
+	case err != nil:
+		return fmt.Errorf("%w: %s was not touched", err, r.path)
+	case r.input:
+		return fmt.Errorf("no entry was found, %s was not touched: want the Journal Export Format, as journalctl -o export prints it", r.path)
+	default:
+		_, _ = fmt.Fprintf(r.notes, "tidemark import: the input is empty: %s was not touched\n", r.path)
+		return nil
+	}
+}
+
 // files imports one input after the other.
-func (r *importRun) files(ctx context.Context, names []string) error {
-	for _, name := range names {
-		in, err := openInput(name)
-		if err != nil {
-			return err
-		}
-		err = r.stream(ctx, in)
-		if closeErr := in.Close(); err == nil {
-			err = closeErr
-		}
-		if err != nil {
-			if name == "-" {
-				name = "standard input"
-			}
-			return fmt.Errorf("%s: %w", name, err)
+func (r *importRun) files(ctx context.Context, inputs []*os.File) error {
+	for _, in := range inputs {
+		if err := r.stream(ctx, in); err != nil {
+			return fmt.Errorf("%s: %w", inputName(in), err)
 		}
 	}
 	return nil
+}
+
+// inputName is how people call an input.
+func inputName(in *os.File) string {
+	if in == os.Stdin || in.Name() == stdinPath {
+		return "standard input"
+	}
+	return in.Name()
+}
+
+// stdinPath opens what standard input is once more.
+const stdinPath = "/dev/stdin"
+
+// openInputs opens all inputs, or none.
+func openInputs(names []string) (inputs []*os.File, err error) {
+	for _, name := range names {
+		in, err := openInput(name)
+		if err != nil {
+			for _, in := range inputs {
+				_ = in.Close() // only opened
+			}
+			return nil, err
+		}
+		inputs = append(inputs, in)
+	}
+	return inputs, nil
 }
 
 // openInput opens a file, or standard input for "-".
@@ -139,7 +193,7 @@ func openInput(name string) (*os.File, error) {
 	// A pipe or terminal opened by its name can be told to stop a read.
 	info, err := os.Stdin.Stat()
 	if err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0 {
-		if in, err := os.Open("/dev/stdin"); err == nil {
+		if in, err := os.Open(stdinPath); err == nil {
 			return in, nil
 		}
 	}
@@ -154,7 +208,7 @@ func (r *importRun) stream(ctx context.Context, in *os.File) error {
 	// Where deadlines are not supported no read blocks for long.
 	defer context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })()
 
-	reader := entry.NewExportReader(in, entry.ExportOptions{Buffer: importChunk})
+	reader := entry.NewExportReader(&noticed{in, &r.input}, entry.ExportOptions{Buffer: importChunk})
 	full, empty := make(chan *entry.ExportBatch), make(chan *entry.ExportBatch, importChunks)
 	for range importChunks {
 		empty <- new(entry.ExportBatch)
@@ -194,8 +248,27 @@ func (r *importRun) stream(ctx context.Context, in *os.File) error {
 	}
 }
 
+// noticed notes that there was something to read.
+type noticed struct {
+	io.Reader
+	seen *bool
+}
+
+func (n *noticed) Read(p []byte) (int, error) {
+	k, err := n.Reader.Read(p)
+	if k > 0 {
+		*n.seen = true
+	}
+	return k, err
+}
+
 // append appends entries, to as many files as that takes.
 func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
+	if r.w == nil && len(entries) > 0 {
+		if r.failed = r.open(); r.failed != nil {
+			return r.failed
+		}
+	}
 	for len(entries) > 0 {
 		pos, n, err := r.w.TryAppend(entries)
 		r.written += uint64(n)
@@ -243,11 +316,16 @@ func (r *importRun) open() (err error) {
 	r.w, err = journal.OpenWriter(r.path, r.options())
 	switch {
 	case err == nil:
+		r.before = r.w.Stats().Entries
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		r.w, err = journal.Create(r.path, r.options())
+		if r.w, err = journal.Create(r.path, r.options()); err != nil {
+			r.w = nil
+		}
+		r.created = err == nil
 		return err
 	default:
+		r.w = nil
 		return fmt.Errorf("%w: name another file", err)
 	}
 }
@@ -271,14 +349,19 @@ func (r *importRun) rotate(ctx context.Context, reason string) error {
 		return err
 	}
 	r.clearProgress()
-	_, _ = fmt.Fprintf(r.out, "%s: %d entries, continued: %s\n", archive, r.written, reason)
+	if r.before > 0 {
+		_, _ = fmt.Fprintf(r.out, "%s: the %d entries that %s held before, and %d new ones, have moved here: %s\n",
+			archive, r.before, r.path, r.written, reason)
+	} else {
+		_, _ = fmt.Fprintf(r.out, "%s: %d entries, continued: %s\n", archive, r.written, reason)
+	}
 	o := r.options()
 	o.SeqnumID, o.Seqnum = id, tail
 	w, err := journal.Create(r.path, o)
 	if err != nil {
 		return err
 	}
-	r.w, r.written = w, 0
+	r.w, r.before, r.written = w, 0, 0
 	return nil
 }
 
