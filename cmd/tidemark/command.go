@@ -37,12 +37,13 @@ func newCommandCmd(verb, short, method string) *cobra.Command {
 		Use:     verb,
 		Short:   short,
 		Example: "  tidemark " + verb + "\n  tidemark " + verb + " --run ./run",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := command(cmd.Context(), run, method)
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&run, "run", "", "directory of the daemon's sockets")
+	cmd.Flags().StringVar(&run, "run", "", "`directory` of the daemon's sockets (default: $TIDEMARK_RUN, else serve's)")
+	completeFlags(cmd, nil, "run")
 	return cmd
 }

@@ -27,7 +27,7 @@ lost or any record is torn.`,
 		Example: `  tidemark demo
   tidemark demo --real     # with lines of this machine's own logs
   tidemark demo --keep     # leave the daemon up afterwards`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Kind != "" {
 				f.Real, f.RealGlob = o.Real, demo.RealGlob

@@ -42,8 +42,8 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// silent ends the process with code and prints nothing.
-func silent(code int) error { return &exitError{code: code} }
+// silent ends the process with exitFailed and prints nothing.
+func silent() error { return &exitError{code: exitFailed} }
 
 // outcome turns what a verb returned into the exit code and the line to print;
 // an empty line prints nothing.

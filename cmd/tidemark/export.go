@@ -25,6 +25,7 @@ func newExportCmd() *cobra.Command {
 		Short: "Print entries of journal files in the Journal Export Format",
 		// The options are journalctl's, as in query.
 		DisableFlagParsing: true,
+		ValidArgsFunction:  completeQuery,
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			for _, arg := range argv {
 				if arg == "--" {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,11 +12,17 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
 
 func main() { os.Exit(run(os.Args, os.Stderr)) }
+
+// secondSignal is how long after the first a TERM or INT ends the process at
+// once. timeout(1) and some service managers signal a process and its group: the
+// same wish comes twice within microseconds.
+const secondSignal = time.Second
 
 // verbs lists the commands, in the order of --help.
 func verbs() []*cobra.Command {
@@ -30,16 +37,18 @@ func verbs() []*cobra.Command {
 		newSyncCmd(),
 		newRotateCmd(),
 		newStatusCmd(),
+		newCompletionCmd(),
 		newVersionCmd(),
 	}
 }
 
 // run executes one command line and returns the exit code. The first TERM or
-// INT ends the context of the verb, a second one ends the process at once.
+// INT ends the context of the verb. Until secondSignal has passed more of them
+// change nothing, from then on the next ends the process at once.
 func run(argv []string, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, func() { time.AfterFunc(secondSignal, stop) })
 
 	args, prefix := argv[1:], "tidemark "
 	if filepath.Base(argv[0]) == "journalctl" {
@@ -47,9 +56,11 @@ func run(argv []string, stderr io.Writer) int {
 	}
 	root, started := newRootCmd()
 	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && !*started {
-		err = asUsage(err)
+	cmd, err := root, unknownVerb(root, args)
+	if err == nil {
+		if cmd, err = root.ExecuteContextC(ctx); err != nil && !*started {
+			err = asUsage(cmd, err)
+		}
 	}
 	code, line := outcome(err)
 	verb := cmd.Name()
@@ -75,6 +86,25 @@ func errorLine(prefix, verb, line string) string {
 	}
 }
 
+// usageTemplate is what --help prints of every verb but those with journalctl's
+// options: examples first.
+const usageTemplate = `{{with .Short}}{{.}}.
+
+{{end}}Examples:
+{{.Example}}
+
+Usage:
+  {{if .HasSubCommands}}{{.CommandPath}} VERB [OPTION]...{{else}}{{.UseLine}}{{end}}
+{{with .Long}}
+{{.}}
+{{end}}{{if .HasSubCommands}}
+Verbs:{{range .Commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}
+{{end}}{{if .HasAvailableLocalFlags}}
+Options:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}
+{{end}}`
+
 // newRootCmd builds the command tree. started turns true when the flags and
 // arguments were accepted and a verb began: errors before are usage errors.
 func newRootCmd() (root *cobra.Command, started *bool) {
@@ -82,24 +112,103 @@ func newRootCmd() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
 		Use:   "tidemark",
 		Short: "A log daemon that writes systemd journal files without waiting for the disk",
-		Example: `  tidemark serve --data ./log --run ./run
+		Example: `  tidemark demo                          # the main job with its proof, in seconds
+  tidemark serve --data ./log --run ./run
+  tidemark send --run ./run "hello"
   tidemark query -D ./log -f
-  tidemark help VERB`,
+  tidemark VERB --help                   # examples and options of a verb`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
+		SuggestionsMinimumDistance: 2,
 	}
+	cobra.EnableCommandSorting = false // the demo first
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetVersionTemplate("tidemark {{.Version}}\n")
+	root.SetHelpTemplate(usageTemplate)
+	root.SetHelpCommand(newHelpCmd())
 	for _, verb := range verbs() {
 		noteStart(verb, started)
 		root.AddCommand(verb)
 	}
 	return root, started
+}
+
+// newHelpCmd is `tidemark help [VERB]`.
+func newHelpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [VERB]",
+		Short:   "Show examples and options of a verb",
+		Example: "  tidemark help serve",
+		Args:    cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			for _, verb := range cmd.Root().Commands() {
+				if verb.IsAvailableCommand() {
+					names = append(names, cobra.CompletionWithDesc(verb.Name(), verb.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root := cmd.Root()
+			if err := unknownVerb(root, args); err != nil {
+				return err
+			}
+			verb, _, err := root.Find(args)
+			if err != nil {
+				return err
+			}
+			verb.InitDefaultHelpFlag()
+			return verb.Help()
+		},
+	}
+}
+
+// unknownVerb returns an error if the first word of args, before or behind
+// flags, is no verb. It looks before the flags are read: those of a mistyped
+// verb say nothing.
+func unknownVerb(root *cobra.Command, args []string) error {
+	for _, word := range args {
+		if strings.HasPrefix(word, "-") {
+			continue
+		}
+		root.InitDefaultHelpCmd()
+		for _, verb := range root.Commands() {
+			if verb.Name() == word {
+				return nil
+			}
+		}
+		if strings.HasPrefix(word, cobra.ShellCompRequestCmd) {
+			return nil // the shell's completion asks
+		}
+		return usagef("unknown verb %q: %s", word, suggest(root, word))
+	}
+	return nil
+}
+
+// suggest says which verbs word may have meant.
+func suggest(root *cobra.Command, word string) string {
+	names := root.SuggestionsFor(word)
+	if len(names) == 0 {
+		return "see tidemark help"
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%q", name)
+	}
+	return "did you mean " + strings.Join(names, " or ") + "?"
+}
+
+// noArgs is for verbs that take only flags.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected %q: %s takes options only: see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+	}
+	return nil
 }
 
 // noteStart makes verb set started when its own code begins.
@@ -114,8 +223,13 @@ func noteStart(verb *cobra.Command, started *bool) {
 	}
 }
 
-// asUsage marks an error of cobra's own checks as a usage error, in one line.
-func asUsage(err error) error {
+// asUsage marks an error of cobra's own checks as a usage error, in one line
+// that says where to look.
+func asUsage(cmd *cobra.Command, err error) error {
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return err
+	}
 	what, _, _ := strings.Cut(err.Error(), "\n")
-	return usagef("%s: see tidemark help", strings.TrimSuffix(what, ` for "tidemark"`))
+	return usagef("%s: see %s --help", what, cmd.CommandPath())
 }

@@ -32,7 +32,7 @@ func TestOutcome(t *testing.T) {
 		{"failed", errors.New("x"), exitFailed, "x"},
 		{"wrong usage", usagef("bad %s", "flag"), exitUsage, "bad flag"},
 		{"wrapped wrong usage", fmt.Errorf("w: %w", usagef("bad")), exitUsage, "w: bad"},
-		{"all is said", silent(1), 1, ""},
+		{"all is said", silent(), 1, ""},
 		{"a code of its own", &exitError{3, errors.New("x")}, 3, "x"},
 	}
 	for _, tt := range tests {

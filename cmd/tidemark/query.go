@@ -30,12 +30,13 @@ func newQueryCmd() *cobra.Command {
 		Short: "Show entries of journal files, with journalctl's options",
 		// The options are journalctl's, down to -n5 and -b -1.
 		DisableFlagParsing: true,
+		ValidArgsFunction:  completeQuery,
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			return runQuery(cmd.Context(), argv, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		_, _ = fmt.Fprint(cmd.OutOrStdout(), queryHelp)
+		_, _ = io.WriteString(cmd.OutOrStdout(), helpOfQuery())
 	})
 	return cmd
 }
@@ -52,7 +53,11 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if done, err := answerAtOnce(a, stdout); done {
 		return err
 	}
-	j, f, err := openSource(a, calledAsJournalctl(), stdout)
+	if done, err := a.runCommand(ctx, stderr); done {
+		return err
+	}
+	dirs, files := a.source(calledAsJournalctl())
+	j, f, err := openSource(a, dirs, files, stdout)
 	if err != nil {
 		return err
 	}
@@ -61,7 +66,7 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 		defer f.watcher.Close()
 	}
 	if len(j.Files())+len(j.Skipped()) == 0 && !a.query.Quiet {
-		_, _ = fmt.Fprintln(stderr, "No journal files were found.")
+		a.sayNoFiles(stderr, dirs)
 	}
 	out := newQueryOutput(a, stdout)
 	defer out.close()
@@ -76,7 +81,7 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	case paged && errors.Is(err, syscall.EPIPE):
 		return nil // who reads has seen enough
 	case errors.Is(err, query.ErrNoMatch), errors.Is(err, query.ErrNoCursor), errors.Is(err, context.Canceled):
-		return silent(exitFailed)
+		return silent()
 	}
 	return err
 }
@@ -86,7 +91,7 @@ func answerAtOnce(a *queryArgs, stdout io.Writer) (done bool, err error) {
 	var text string
 	switch a.action {
 	case actHelp:
-		text = queryHelp
+		text = helpOfQuery()
 	case actVersion:
 		text = "tidemark " + version() + "\n"
 	case actModes:
@@ -96,27 +101,24 @@ func answerAtOnce(a *queryArgs, stdout io.Writer) (done bool, err error) {
 		if !a.query.Quiet {
 			text = "Available facilities:\n" + text
 		}
-	case actShow, actFieldNames, actFieldValues, actBoots, actHeader, actDiskUsage:
+	default:
 		return false, nil
 	}
 	_, err = io.WriteString(stdout, text)
 	return true, err
 }
 
-// openSource opens the files that a names, or those of this machine. A follower
-// is given for -f.
-func openSource(a *queryArgs, all bool, stdout io.Writer) (j *journal.Journal, f *followed, err error) {
+// openSource opens the files in dirs, or files. A follower is given for -f.
+func openSource(a *queryArgs, dirs, files []string, stdout io.Writer) (j *journal.Journal, f *followed, err error) {
 	// The index of a file that is being written lags behind its entries.
 	o := journal.ReadOptions{Map: true, Scan: a.query.Follow}
-	var dirs []string
 	switch {
 	case a.directory != "":
-		dirs = []string{a.directory}
-		if j, err = o.OpenDir(dirs...); err != nil {
+		if j, err = a.openDirs(o, dirs); err != nil {
 			return nil, nil, wordsf("Failed to open %s: %w", a.directory, query.Reason(err))
 		}
-	case len(a.files) > 0:
-		if j, err = o.Open(a.files); err == nil && len(j.Skipped()) > 0 {
+	case len(files) > 0:
+		if j, err = o.Open(files); err == nil && len(j.Skipped()) > 0 {
 			err = errors.Join(j.Skipped()[0], j.Close())
 		}
 		if err != nil {
@@ -126,20 +128,37 @@ func openSource(a *queryArgs, all bool, stdout io.Writer) (j *journal.Journal, f
 		if boot, err := query.CurrentBoot(); err == nil {
 			a.query.ThisBoot = boot
 		}
-		if dirs = defaultDirs(all, a.query.Merge); len(dirs) == 0 {
-			j = o.New()
-		} else if j, err = o.OpenDir(dirs...); err != nil {
+		if j, err = a.openDirs(o, dirs); err != nil {
 			return nil, nil, wordsf("Failed to open journal: %w", query.Reason(err))
 		}
 	}
 	if !a.query.Follow {
 		return j, nil, nil
 	}
-	f, err = watchSource(j, dirs, a.files, stdout)
+	f, err = watchSource(j, dirs, files, a.wants, stdout)
 	if err != nil {
 		return nil, nil, errors.Join(err, j.Close())
 	}
 	return j, f, nil
+}
+
+// openDirs opens the files in dirs that --system and --user ask for.
+func (a *queryArgs) openDirs(o journal.ReadOptions, dirs []string) (*journal.Journal, error) {
+	if len(dirs) == 0 {
+		return o.New(), nil
+	}
+	if !a.system && !a.user {
+		return o.OpenDir(dirs...)
+	}
+	var wanted []string
+	for _, dir := range dirs {
+		paths, err := journal.FilesIn(dir)
+		if err != nil && len(dirs) == 1 && len(paths) == 0 {
+			return nil, err
+		}
+		wanted = append(wanted, slices.DeleteFunc(paths, func(p string) bool { return !a.wants(p) })...)
+	}
+	return o.Open(wanted)
 }
 
 // followed is a follower with what it has to close.
@@ -148,9 +167,13 @@ type followed struct {
 	watcher *follow.Watcher
 }
 
-// watchSource follows j, which reads dirs or, when there are none, files.
-func watchSource(j *journal.Journal, dirs, files []string, stdout io.Writer) (*followed, error) {
+// watchSource follows j, which reads what it wants of dirs or, when there are
+// none, files.
+func watchSource(j *journal.Journal, dirs, files []string, wants func(path string) bool, stdout io.Writer) (*followed, error) {
 	var w *follow.Watcher
+	if len(files) > 0 {
+		wants = nil // they were named
+	}
 	var err error
 	switch {
 	case len(files) > 0:
@@ -168,11 +191,11 @@ func watchSource(j *journal.Journal, dirs, files []string, stdout io.Writer) (*f
 			return nil, errors.Join(err, w.Close())
 		}
 	}
-	return &followed{follow.New(j, w), w}, nil
+	return &followed{follow.NewOf(j, w, wants), w}, nil
 }
 
-// defaultDirs are the directories that exist of tidemark's own and, with all,
-// of those that journald writes: of this machine only, or of any with merge.
+// defaultDirs are tidemark's own directory and, with all, those that journald
+// writes: of this machine only, or of any with merge.
 func defaultDirs(all, merge bool) []string {
 	var dirs []string
 	if own, err := environment().DataDir(); err == nil {
@@ -186,10 +209,7 @@ func defaultDirs(all, merge bool) []string {
 			dirs = append(dirs, root)
 		}
 	}
-	return slices.DeleteFunc(dirs, func(d string) bool {
-		_, err := os.Stat(d)
-		return err != nil
-	})
+	return dirs
 }
 
 func machineID() string {

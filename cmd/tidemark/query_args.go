@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,11 @@ const (
 	actDiskUsage
 	actModes
 	actFacilities
+	actVerify
+	actSync
+	actRotate
+	actFlush
+	actRelinquish
 )
 
 // queryArgs is a query command line, read.
@@ -36,6 +42,8 @@ type queryArgs struct {
 
 	directory string
 	files     []string
+	system    bool   // only system files; with user: these too
+	user      bool   // only files of this user
 	field     string // of -F
 	pattern   string
 	noTail    bool
@@ -55,7 +63,8 @@ const (
 	argOptional // as -nVALUE or --lines=VALUE
 )
 
-// queryOption is an option as getopt_long knows it. A short of 0 means none.
+// queryOption is an option as getopt_long knows it. A short of 0 means none. One
+// without set is journalctl's and not ours.
 type queryOption struct {
 	short byte
 	long  string
@@ -87,6 +96,8 @@ func sourceOptions() []queryOption {
 			return nil
 		}, nil},
 		{'m', "merge", argNone, flag(func(a *queryArgs) { a.query.Merge = true }), nil},
+		{0, "system", argNone, flag(func(a *queryArgs) { a.system = true }), nil},
+		{0, "user", argNone, flag(func(a *queryArgs) { a.user = true }), nil},
 	}
 }
 
@@ -183,6 +194,12 @@ func commandOptions() []queryOption {
 		command(0, "list-boots", actBoots),
 		command(0, "header", actHeader),
 		command(0, "disk-usage", actDiskUsage),
+		command(0, "verify", actVerify),
+		command(0, "sync", actSync),
+		command(0, "rotate", actRotate),
+		command(0, "flush", actFlush),
+		command(0, "relinquish-var", actRelinquish),
+		command(0, "smart-relinquish-var", actRelinquish),
 	}
 }
 
@@ -232,11 +249,15 @@ func (a *queryArgs) setCase(v string) error {
 	return nil
 }
 
+// queryOptions are all options of journalctl.
+func queryOptions() []queryOption {
+	return slices.Concat(sourceOptions(), filterOptions(), outputOptions(), commandOptions(), unsupportedOptions())
+}
+
 // parseQuery reads a command line as journalctl does.
 func parseQuery(argv []string, now time.Time) (*queryArgs, error) {
 	a := &queryArgs{query: query.Defaults(), now: now}
-	options := append(append(append(sourceOptions(), filterOptions()...), outputOptions()...), commandOptions()...)
-	words, err := getopt(options, a, argv)
+	words, err := getopt(queryOptions(), a, argv)
 	if err != nil {
 		return nil, err
 	}
@@ -299,6 +320,8 @@ func setLong(options []queryOption, a *queryArgs, word string, argv []string) ([
 	switch {
 	case err != nil:
 		return nil, err
+	case found.set == nil:
+		return nil, notSupported(found)
 	case hasValue && found.kind == argNone:
 		return nil, fmt.Errorf("option '--%s' doesn't allow an argument", found.long)
 	case hasValue && value == "" && found.kind == argOptional:
@@ -311,6 +334,11 @@ func setLong(options []queryOption, a *queryArgs, word string, argv []string) ([
 		return nil, fmt.Errorf("option '--%s' requires an argument", found.long)
 	}
 	return argv[1:], found.set(a, argv[0])
+}
+
+// notSupported says that an option is journalctl's only.
+func notSupported(o *queryOption) error {
+	return fmt.Errorf("option --%s is not supported by tidemark", o.long)
 }
 
 // findLong returns the option that is called name, or the only one that begins
@@ -351,6 +379,8 @@ func setShort(options []queryOption, a *queryArgs, letters string, argv []string
 		switch {
 		case found == nil:
 			return nil, fmt.Errorf("invalid option -- '%c'", letter)
+		case found.set == nil:
+			return nil, notSupported(found)
 		case found.kind == argNone:
 			if err := found.set(a, ""); err != nil {
 				return nil, err

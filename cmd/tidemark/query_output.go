@@ -130,8 +130,19 @@ func utf8Locale() bool {
 	return true
 }
 
+// helpOfQuery is queryHelp for the name that this process was called by.
+func helpOfQuery() string {
+	if !calledAsJournalctl() {
+		return queryHelp
+	}
+	text := strings.ReplaceAll(queryHelp, "tidemark query", "journalctl")
+	text = strings.Replace(text, "with journalctl's options", "by tidemark in place of systemd's journalctl", 1)
+	return strings.Replace(text, "instead of tidemark's own", "instead of tidemark's and journald's", 1)
+}
+
 const queryHelp = `Show entries of journal files, with journalctl's options.
 
+Examples:
   tidemark query -n 20                       the last 20 entries
   tidemark query -f                          wait for more
   tidemark query -u ssh -p warning -S today  a unit's warnings since midnight
@@ -141,9 +152,10 @@ const queryHelp = `Show entries of journal files, with journalctl's options.
 Usage: tidemark query [OPTION]... [FIELD=VALUE | FIELD!=VALUE | PATH | +]...
 
 Source:
-  -D, --directory=DIR      Files below DIR instead of this machine's
+  -D, --directory=DIR      Files below DIR instead of tidemark's own
       --file=FILE          This file; a pattern, repeatable
   -m, --merge              Files of all machines, without lines between boots
+      --system, --user     Only the system's files, or your own
 Filter:
   -S, --since=TIME         "2026-11-30 18:00", 09:30, yesterday, -1h, "2 days ago", @SECONDS
   -U, --until=TIME         Up to and with TIME
@@ -181,4 +193,8 @@ Commands:
       --list-boots         Boots with their times
       --header             Headers of the files
       --disk-usage         What the files occupy
+      --verify             Check the files for damage
+      --sync               Have the daemon write everything to the disk
+      --rotate             Have the daemon begin new files
+      --flush, --relinquish-var  Nothing: there is one place for logs
 `

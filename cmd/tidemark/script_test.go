@@ -1,19 +1,22 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets the scripts run the real main as the command `tidemark`.
+// TestMain lets the scripts run the real main as the commands
+// `tidemark` and `journalctl`.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tidemark": main})
+	testscript.Main(m, map[string]func(){"tidemark": main, "journalctl": main})
 }
 
 // TestScripts runs the command line behaviour in testdata/script. $SAMPLES is
-// the directory of the real journal files.
+// the directory of the real journal files, the condition root says who runs it.
 func TestScripts(t *testing.T) {
 	samples, err := filepath.Abs("../../journal/testdata")
 	if err != nil {
@@ -21,6 +24,12 @@ func TestScripts(t *testing.T) {
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Condition: func(name string) (bool, error) {
+			if name == "root" {
+				return os.Geteuid() == 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SAMPLES", samples)
 			return nil

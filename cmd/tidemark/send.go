@@ -36,6 +36,7 @@ Nothing is promised: the daemon has the message when this ends, no more.`,
   tidemark send -t nightly -- ./nightly.sh --full
   tidemark send --run /run/systemd/journal "hello journald"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.warn = cmd.ErrOrStderr()
 			return runSend(cmd.Context(), &o, args, cmd.ArgsLenAtDash(), cmd.InOrStdin())
 		},
 	}
@@ -43,6 +44,7 @@ Nothing is promised: the daemon has the message when this ends, no more.`,
 	f.StringVarP(&o.tag, "tag", "t", "", "SYSLOG_IDENTIFIER of the entries (default: the command's or user's name)")
 	f.StringVarP(&o.priority, "priority", "p", "info", "level, or facility.level, by name or number")
 	f.StringVar(&o.run, "run", "", "`directory` of the daemon's sockets (default: $TIDEMARK_RUN, else serve's)")
+	completeFlags(cmd, map[string][]cobra.Completion{"priority": levelNames(), "tag": nil}, "run")
 	f.BoolVar(&o.levelPrefix, "level-prefix", true, "take <0> to <7> at the start of a line as its level")
 	return cmd
 }
@@ -51,6 +53,7 @@ Nothing is promised: the daemon has the message when this ends, no more.`,
 type sendOptions struct {
 	tag, priority, run string
 	levelPrefix        bool
+	warn               io.Writer
 }
 
 // sendLineMax is where longer lines are broken, in bytes.
@@ -70,6 +73,7 @@ func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin
 	if err != nil {
 		return err
 	}
+	warnLowerCase(o.warn, words)
 	if len(command) > 0 && len(words) > 0 {
 		return usagef("%q: a message and a command exclude each other", words[0])
 	}
@@ -109,6 +113,20 @@ func splitFields(args []string) (fields []entry.Field, words []string, err error
 		fields = append(fields, f)
 	}
 	return fields, nil, nil
+}
+
+// warnLowerCase says that a word which looks like a field with a lower-case name
+// is taken for the beginning of the message. A single word may well be one.
+func warnLowerCase(w io.Writer, words []string) {
+	if w == nil || len(words) < 2 {
+		return
+	}
+	name, value, found := strings.Cut(words[0], "=")
+	upper := strings.ToUpper(name)
+	if !found || upper == name || !entry.ValidName([]byte(upper), false) {
+		return
+	}
+	_, _ = fmt.Fprintf(w, "tidemark send: warning: %q is sent as part of the message: names of fields are upper-case: %s=%s\n", words[0], upper, value)
 }
 
 // hasMessage reports whether fields hold a MESSAGE.

@@ -110,6 +110,7 @@ func send(t *testing.T, stdin string, args ...string) ([]string, error) {
 	all := received(t, conn)
 	root, _ := newRootCmd()
 	root.SetIn(strings.NewReader(stdin))
+	root.SetErr(io.Discard)
 	root.SetArgs(append([]string{"send", "--run", dir}, args...))
 	err := root.ExecuteContext(context.Background())
 	end, dialErr := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: filepath.Join(dir, "socket"), Net: "unixgram"})

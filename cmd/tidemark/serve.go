@@ -23,7 +23,7 @@ func newServeCmd() *cobra.Command {
 		Example: `  tidemark serve
   tidemark serve --data ./log --run ./run --http 127.0.0.1:0
   tidemark serve --sync all --http off`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.apply(cmd, new(config.Defaults())); err != nil {
 				return &usageError{err}
@@ -38,12 +38,15 @@ func newServeCmd() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.data, "data", "", "directory of the journal files")
-	flags.StringVar(&f.run, "run", "", "directory of the sockets")
-	flags.StringArrayVar(&f.http, "http", nil, "address to serve HTTP on, or off; may be repeated (default "+config.DefaultHTTP+")")
-	flags.StringVar(&f.sync, "sync", "", "sync policy: auto, all, or a duration from 1ms to 1h (default 1s)")
-	flags.StringVar(&f.notify, "notify", "", "how long matches of readers may lag under load; 0: not at all (default 250ms)")
-	flags.StringVar(&f.file, "config", "", "configuration file")
+	flags.StringVar(&f.data, "data", "", "`directory` of the journal files")
+	flags.StringVar(&f.run, "run", "", "`directory` of the sockets")
+	flags.StringArrayVar(&f.http, "http", nil, "`address` to serve HTTP on, or off; may be repeated (default "+config.DefaultHTTP+")")
+	flags.StringVar(&f.sync, "sync", "", "sync `policy`: auto, all, or a duration from 1ms to 1h (default 1s)")
+	flags.StringVar(&f.notify, "notify", "", "`duration` that matches of readers may lag under load; 0: not at all (default 250ms)")
+	flags.StringVar(&f.file, "config", "", "configuration `file`")
+	completeFlags(cmd, map[string][]cobra.Completion{
+		"sync": {"auto", "all", "250ms", "1s", "5s"}, "notify": {"0", "250ms", "1s"}, "http": {"off", config.DefaultHTTP, "127.0.0.1:0"},
+	}, "data", "run")
 	return cmd
 }
 
@@ -90,9 +93,22 @@ func (f *serveFlags) apply(cmd *cobra.Command, c *config.Config) error {
 	}
 	if given("http") {
 		for _, addr := range append([]string{"off"}, f.http...) {
-			if err := c.Set("HTTP", addr); err != nil {
+			if err := setHTTP(c, addr); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// setHTTP adds the addresses of one --http.
+func setHTTP(c *config.Config, value string) error {
+	if err := c.Set("HTTP", value); err != nil {
+		return err
+	}
+	for _, addr := range c.HTTP {
+		if err := daemon.CheckHTTP(addr); err != nil {
+			return err
 		}
 	}
 	return nil

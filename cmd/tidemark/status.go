@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -20,8 +21,8 @@ func newStatusCmd() *cobra.Command {
 		Use:   "status",
 		Short: "Show what the daemon has taken, written, synced and refused",
 		Example: `  tidemark status
-  tidemark status --json`,
-		Args: cobra.NoArgs,
+  tidemark status --json | jq .files`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			raw, err := command(cmd.Context(), run, control.MethodStatus)
 			if err != nil {
@@ -36,47 +37,106 @@ func newStatusCmd() *cobra.Command {
 			if err := json.Unmarshal(raw, &st); err != nil {
 				return fmt.Errorf("the daemon's answer: %w", err)
 			}
-			return printStatus(out, st)
+			return printStatus(out, &st)
 		},
 	}
-	cmd.Flags().StringVar(&run, "run", "", "directory of the daemon's sockets")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the daemon's answer as it is")
+	cmd.Flags().StringVar(&run, "run", "", "`directory` of the daemon's sockets (default: $TIDEMARK_RUN, else serve's)")
+	completeFlags(cmd, nil, "run")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the daemon's answer as it is, in bytes, µs and counts")
 	return cmd
 }
 
-// printStatus prints st for people.
-func printStatus(out io.Writer, st control.Status) error {
+// printStatus prints st for people: a name and a sentence a line.
+func printStatus(out io.Writer, st *control.Status) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) //nolint:errcheck // Flush tells
 	}
-	row("tidemark", "%s, pid %d, since %s", st.Version, st.PID, clock(st.Started))
+	row("tidemark", "%s, pid %d, up since %s", st.Version, st.PID, clock(st.Started))
 	row("data", "%s", st.Data)
-	row("run", "%s", st.Run)
-	row("sync", "%s", st.Sync)
-	row("synced", "%d times, %d failed", st.Syncs, st.SyncErrors)
-	row("notify", "%s", time.Duration(st.Notify)*time.Microsecond)
+	for i, e := range st.Endpoints {
+		name := ""
+		if i == 0 {
+			name = "listens"
+		}
+		row(name, "%s: %s", e.Protocol, e.Address)
+	}
+	row("sync", "%s: %s", st.Sync, syncWords(st.Sync))
+	row("syncs", "%d since the start, %s", st.Syncs, orNone(st.SyncErrors, "failed"))
+	row("notify", "%s: how long matches of other processes may lag under load", time.Duration(st.Notify)*time.Microsecond)
 	row("nice", "%d", st.Nice)
-	row("buffer", "%s of %s", bytesText(uint64(st.Buffered)), bytesText(uint64(st.Buffer)))
-	row("space", "%s used, %s allowed, %s available, %d archived files", bytesText(st.Space.Usage), bytesText(st.Space.Limit), bytesText(st.Space.Available), st.Space.Archived)
+	row("buffer", "%s of %s wait to be written", bytesText(uint64(st.Buffered)), bytesText(uint64(st.Buffer)))
+	row("space", "%s used, %s allowed, %s available", bytesText(st.Space.Usage), bytesText(st.Space.Limit), bytesText(st.Space.Available))
 	if st.Space.Full {
-		row("disk full", "entries wait or are refused until there is space")
+		row("", "THE DISK IS FULL: entries wait or are refused until there is space")
 	}
 	if st.ClockSteps > 0 {
-		row("clock", "stepped back %d times", st.ClockSteps)
+		row("clock", "stepped back %s: the last time was repeated", times(st.ClockSteps))
 	}
+	current := 0
 	for _, f := range st.Files {
-		row(filepath.Base(f.Path), "%d entries, %s, %d not synced, %s not written, %d%% full", f.Entries, bytesText(f.Bytes), f.Unsynced, bytesText(uint64(f.Unwritten)), f.Fill)
+		if !strings.Contains(filepath.Base(f.Path), "@") {
+			current++
+		}
+	}
+	row("files", "%d current, %d on the way to the archive, %d archived, %d prepared", current, len(st.Files)-current, st.Space.Archived, st.Space.Prepared)
+	for i := range st.Files {
+		f := &st.Files[i]
+		row("  "+shortName(f.Path), "%s in %s, %d%% full; %s, %s", plural(f.Entries, "entries"), bytesText(f.Bytes), f.Fill,
+			owed(f.Unsynced == 0, "all synced", "%s not synced yet", plural(f.Unsynced, "entries")),
+			owed(f.Unwritten == 0, "all written", "%s not written yet", bytesText(uint64(max(f.Unwritten, 0)))))
 		if f.Error != "" {
-			row("", "%s", f.Error)
+			row("", "FAILED: %s", f.Error)
 		}
 	}
 	for _, c := range st.Counts {
 		if c.N > 0 {
-			row(c.Name, "%d %s", c.N, c.Reason)
+			row(c.Name, "%s", countText(c))
 		}
 	}
 	return w.Flush()
+}
+
+// shortName is the name of a file, without the numbers of an archive's.
+func shortName(path string) string {
+	base, _, archive := strings.Cut(filepath.Base(path), "@")
+	if archive {
+		return base + "@…"
+	}
+	return base
+}
+
+// syncWords says what a sync policy means.
+func syncWords(policy string) string {
+	switch policy {
+	case "auto":
+		return "the kernel writes back when it likes, unless somebody asks for a sync"
+	case "all":
+		return "an acknowledged append is on the disk"
+	default:
+		return "a sync begins at most that long after an append"
+	}
+}
+
+func owed(none bool, all, format string, args ...any) string {
+	if none {
+		return all
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func orNone(n uint64, what string) string {
+	if n == 0 {
+		return "none " + what
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func times(n uint64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // clock prints a time in µs since 1970.
@@ -88,12 +148,12 @@ func clock(usec uint64) string {
 func bytesText(n uint64) string {
 	const units = "KMGTPE"
 	if n < 1024 {
-		return fmt.Sprintf("%dB", n)
+		return plural(n, "bytes")
 	}
 	v, i := float64(n)/1024, 0
 	for v >= 1024 && i < len(units)-1 {
 		v /= 1024
 		i++
 	}
-	return fmt.Sprintf("%.1f%c", v, units[i])
+	return fmt.Sprintf("%.1f %ciB", v, units[i])
 }

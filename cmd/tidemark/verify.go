@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ import (
 )
 
 func newVerifyCmd() *cobra.Command {
-	var quiet bool
+	var quiet, all bool
 	cmd := &cobra.Command{
 		Use:   "verify FILE|DIR…",
 		Short: "Check journal files for damage",
@@ -31,28 +32,32 @@ Seals are not checked; all else in a sealed file is. A file that is being
 written may fail: stop its writer, or sync it, first.`,
 		Example: `  tidemark verify system.journal
   tidemark verify /var/log/journal`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("name a journal file, or a directory of journal files: see tidemark verify --help")
+			}
 			files, err := journalFiles(args)
 			if err != nil {
 				return err
 			}
-			v := &verifyRun{out: cmd.ErrOrStderr(), quiet: quiet}
-			if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && !quiet {
-				v.bar = &progressBar{w: os.Stdout, width: w * 3 / 4}
+			shown := verifyShown
+			if all {
+				shown = 0
 			}
+			v := newVerifyRun(cmd.ErrOrStderr(), quiet, shown)
 			for _, name := range files {
 				if err := v.file(cmd.Context(), name); err != nil {
 					return err
 				}
 			}
 			if v.failed {
-				return silent(exitFailed)
+				return silent()
 			}
 			return nil
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only what is wrong")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, fmt.Sprintf("print all problems of a file, not only the first %d", verifyShown))
 	return cmd
 }
 
@@ -116,11 +121,25 @@ func pathError(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
+// verifyShown is how many problems of a file are printed.
+const verifyShown = 20
+
+// newVerifyRun prepares a check that prints to out, of each file as many
+// problems as shown, or all for 0.
+func newVerifyRun(out io.Writer, quiet bool, shown int) *verifyRun {
+	v := &verifyRun{out: out, quiet: quiet, shown: shown}
+	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && !quiet {
+		v.bar = &progressBar{w: os.Stdout, width: w * 3 / 4}
+	}
+	return v
+}
+
 // verifyRun is one run of the verb over several files.
 type verifyRun struct {
 	out    io.Writer
 	bar    *progressBar // nil when there is no terminal
 	quiet  bool
+	shown  int // problems of a file; 0: all
 	failed bool
 }
 
@@ -149,7 +168,7 @@ func (v *verifyRun) file(ctx context.Context, name string) error {
 	switch {
 	case errors.As(err, &bad):
 		v.failed = true
-		text = fmt.Appendf(text, "%06x: %s\nFAIL: %s (%v)\n", bad.Offset, bad.Detail, name, bad.Err)
+		text = fmt.Appendf(text, "%s:\n%06x: %s\nFAIL: %s (%v)\n", name, bad.Offset, bad.Detail, name, bad.Err)
 	case err != nil:
 		return pathError(name, err)
 	default:
@@ -162,28 +181,24 @@ func (v *verifyRun) file(ctx context.Context, name string) error {
 
 // appendReport appends a report in journalctl's form.
 func (v *verifyRun) appendReport(b []byte, name string, r *journal.VerifyReport) []byte {
-	for i, p := range r.Problems {
-		if p.Harmless {
-			if !v.quiet {
-				b = fmt.Appendf(b, "%v (harmless)\n", p)
-			}
-			continue
-		}
-		b = fmt.Appendln(b, p)
-		if i+1 < len(r.Problems) && r.Problems[i+1].Kind == p.Kind && r.Problems[i+1].Offset == p.Offset {
-			continue
-		}
-		switch p.Kind {
-		case journal.ProblemObject:
-			if !strings.HasPrefix(p.Text, "Invalid object:") {
-				b = fmt.Appendf(b, "%06x: Invalid object: Bad message\n", p.Offset)
-			}
-		case journal.ProblemContents:
-			b = fmt.Appendf(b, "%06x: Invalid object contents: Bad message\n", p.Offset)
-		default:
-		}
+	problems, left := r.Problems, 0
+	if v.quiet {
+		problems = slices.DeleteFunc(slices.Clone(problems), func(p journal.Problem) bool { return p.Harmless })
 	}
-	if r.Omitted > 0 {
+	if v.shown > 0 && len(problems) > v.shown {
+		problems, left = problems[:v.shown], len(problems)-v.shown
+	}
+	if len(problems) > 0 {
+		b = fmt.Appendf(b, "%s:\n", name)
+	}
+	for i, p := range problems {
+		more := i+1 < len(problems) && problems[i+1].Kind == p.Kind && problems[i+1].Offset == p.Offset
+		b = appendProblem(b, p, more)
+	}
+	switch {
+	case left > 0:
+		b = fmt.Appendf(b, "%d more problems: tidemark verify -a prints them\n", left+r.Omitted)
+	case r.Omitted > 0:
 		b = fmt.Appendf(b, "%d more problems\n", r.Omitted)
 	}
 	if r.Stopped != 0 {
@@ -197,6 +212,23 @@ func (v *verifyRun) appendReport(b []byte, name string, r *journal.VerifyReport)
 		b = fmt.Appendf(b, "FAIL: %s (Bad message)\n", name)
 	} else if !v.quiet {
 		b = fmt.Appendf(b, "PASS: %s\n", name)
+	}
+	return b
+}
+
+// appendProblem appends a problem and what journalctl says behind it, unless more
+// of the same place follow.
+func appendProblem(b []byte, p journal.Problem, more bool) []byte {
+	if p.Harmless {
+		return fmt.Appendf(b, "%v (harmless)\n", p)
+	}
+	b = fmt.Appendln(b, p)
+	switch {
+	case more:
+	case p.Kind == journal.ProblemObject && !strings.HasPrefix(p.Text, "Invalid object:"):
+		b = fmt.Appendf(b, "%06x: Invalid object: Bad message\n", p.Offset)
+	case p.Kind == journal.ProblemContents:
+		b = fmt.Appendf(b, "%06x: Invalid object contents: Bad message\n", p.Offset)
 	}
 	return b
 }

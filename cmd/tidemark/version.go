@@ -13,7 +13,7 @@ func newVersionCmd() *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  tidemark version",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "tidemark %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
@@ -30,6 +31,8 @@ type Follower struct {
 	src source
 	// list lists the files there are; nil when the set of files is fixed.
 	list func() ([]string, error)
+	// want tells which files of the directories to read; nil: all.
+	want func(path string) bool
 	// aside are events that take files away. They wait until all that those files
 	// held has been read.
 	aside []Event
@@ -38,10 +41,17 @@ type Follower struct {
 // New returns a Follower of j that w wakes. The directories are listed once
 // more, and the headers read again: nothing that came between the opening of j
 // and Watch is missed. Closing j and w stays with the caller.
-func New(j *journal.Journal, w *Watcher) *Follower {
-	f := &Follower{j: j, src: w}
+func New(j *journal.Journal, w *Watcher) *Follower { return NewOf(j, w, nil) }
+
+// NewOf is New for only those files of the directories that want accepts; nil
+// accepts all.
+func NewOf(j *journal.Journal, w *Watcher, want func(path string) bool) *Follower {
+	f := &Follower{j: j, src: w, want: want}
 	if w.only == nil {
-		f.list = func() ([]string, error) { return filesIn(w.roots) }
+		f.list = func() ([]string, error) {
+			paths, err := filesIn(w.roots)
+			return slices.DeleteFunc(paths, func(p string) bool { return !f.wants(p) }), err
+		}
 	}
 	f.rescan()
 	f.complete()
@@ -117,7 +127,9 @@ func (f *Follower) apply(events []Event) {
 	for _, e := range events {
 		switch e.Kind {
 		case Changed:
-			_ = f.j.Add(e.Path)
+			if f.wants(e.Path) {
+				_ = f.j.Add(e.Path)
+			}
 		case Gone:
 			f.j.Remove(e.Path)
 		case Rescan:
@@ -128,6 +140,8 @@ func (f *Follower) apply(events []Event) {
 		f.complete()
 	}
 }
+
+func (f *Follower) wants(path string) bool { return f.want == nil || f.want(path) }
 
 // rescan makes the Journal's files those that are there.
 func (f *Follower) rescan() {
