@@ -23,7 +23,7 @@ const (
 	DefaultMaxFile           = month
 	DefaultLineMax           = 48 << 10
 	DefaultCompressThreshold = 512
-	DefaultNice              = -10
+	DefaultNice              = -19
 	// Half a rate limit gets the other half from journald's defaults.
 	DefaultRateLimitInterval = 30 * time.Second
 	DefaultRateLimitBurst    = 10000
