@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"time"
@@ -18,7 +20,11 @@ func (s *Store) archive(ctx context.Context) {
 		done := s.archiveQueued(context.WithoutCancel(ctx), false)
 		next, err := s.vacuum()
 		if err != nil {
-			s.say("look for space: " + err.Error())
+			if errors.Is(err, fs.ErrNotExist) {
+				s.janitor.Ring() // the directory was removed
+			} else {
+				s.saySeldom("look for space", err)
+			}
 		}
 		if !done {
 			next = min(next, retryPause)

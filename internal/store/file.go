@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type file struct {
 	grow   atomic.Bool           // wants to be grown ahead
 	full   atomic.Bool           // the last write met a full disk
 	failed atomic.Pointer[error] // the sync that failed; such a file is set aside
+	gone   atomic.Bool           // somebody has removed it; failed is set too
 	told   atomic.Bool           // a Synchronize has returned that error
 }
 
@@ -38,6 +40,11 @@ func (s *Store) prepare() (*file, error) {
 	f.realtime, f.monotonic = s.clock()
 	path := filepath.Join(s.dir, fmt.Sprintf("%s%016x", nextPrefix, rand.Uint64()))
 	w, err := journal.Create(path, s.options(f))
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed the directory
+		if err = s.makeAgain(); err == nil {
+			w, err = journal.Create(path, s.options(f))
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"time"
@@ -58,12 +59,13 @@ func (s *Store) turn() time.Duration {
 	next := never
 	if err := s.publish(false); err != nil {
 		if !outOfSpace(err) { // said by whoever has met it first
-			s.say("give a file its name: " + err.Error())
+			s.saySeldom("give a file its name", err)
 		}
 		next = retryPause
 	}
 	s.openWanted()
 	next = min(next, s.makeSpace())
+	s.findRemoved()
 	next = min(next, s.rotateDue())
 	if next > retryPause {
 		next = min(next, s.closeIdle())
@@ -115,7 +117,10 @@ func (s *Store) publish(last bool) error {
 			}
 		}
 		if r.next != nil {
-			if err := s.name(r.next, r.slot); err != nil {
+			err := s.name(r.next, r.slot)
+			if errors.Is(err, fs.ErrNotExist) {
+				r.next.markGone() // and is replaced in its turn
+			} else if err != nil {
 				return err
 			}
 		}
@@ -140,7 +145,12 @@ func (s *Store) nameOld(r retired) (leaving, error) {
 	if filepath.Base(r.old.w.Path()) != r.slot.base+".journal" && filepath.Base(r.old.w.Path())[0] != nextPrefix[0] {
 		return gone, nil
 	}
-	return gone, r.old.w.Rename(filepath.Join(s.dir, s.lastName(r.slot.base, r.old, gone.aside)))
+	err := r.old.w.Rename(filepath.Join(s.dir, s.lastName(r.slot.base, r.old, gone.aside)))
+	if errors.Is(err, fs.ErrNotExist) {
+		r.old.markGone()
+		return leaving{f: r.old, aside: true}, nil
+	}
+	return gone, err
 }
 
 // lastName is the name of a file that is no longer current.
@@ -166,6 +176,12 @@ func (s *Store) tellRotation(r retired, gone leaving) {
 		return
 	}
 	kept := filepath.Base(r.old.w.Path())
+	if r.old.gone.Load() {
+		if s.seldom("removed") {
+			s.Event(2, msgSetAside, fmt.Sprintf("%s.journal was removed while it was being written: what it held is gone, a new file is begun", r.slot.base))
+		}
+		return
+	}
 	if gone.aside {
 		err := *r.old.failed.Load()
 		s.Event(2, msgSetAside, fmt.Sprintf("%s.journal set aside as %s, since a sync of it failed: what it holds may not survive a power cut: %v", r.slot.base, kept, err))
@@ -225,7 +241,7 @@ func (s *Store) growAll() bool {
 func (s *Store) prepareSpare() bool {
 	s.discardStale()
 	if f := s.spare.Load(); f != nil {
-		if f.set == s.settings.Load() {
+		if f.set == s.settings.Load() && !s.lacks(f.w.Path()) {
 			return true
 		}
 		if s.spare.CompareAndSwap(f, nil) {
@@ -314,17 +330,19 @@ func (sl *slot) rotateDue() time.Duration {
 // entries go on into it, and who waits for them to be synced learns the error.
 // Called with mu held; it returns how long until it is to be called again.
 func (sl *slot) setAside() time.Duration {
-	s := sl.store
+	s, f := sl.store, sl.f
 	_, now := s.clock()
-	if sl.aside != 0 {
-		if gone := since(sl.aside, now); gone < asidePause {
-			return asidePause - gone
+	if sl.aside != 0 && !f.gone.Load() {
+		if passed := since(sl.aside, now); passed < asidePause {
+			return asidePause - passed
 		}
 	}
 	if s.spare.Load() == nil || !sl.swap("its sync failed") {
 		return retryPause
 	}
-	sl.aside = now
+	if !f.gone.Load() {
+		sl.aside = now
+	}
 	return never
 }
 
@@ -380,6 +398,10 @@ func (s *Store) closeSlot(sl *slot) {
 	sl.f, sl.onDisk, sl.head = nil, true, f.w.HeadRealtime()
 	sl.mu.Unlock()
 	if err := f.w.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
+		f.failed.CompareAndSwap(nil, &err)
+		s.queueMu.Lock()
+		s.lose(f)
+		s.queueMu.Unlock()
 		s.Event(3, msgStore, fmt.Sprintf("close %s.journal: %v", sl.base, err))
 	}
 }

@@ -87,7 +87,7 @@ func (s *Store) allow(path string, uid uint32) {
 		err = errors.Join(f.SetXattr("system.posix_acl_access", acl(uid)), f.Close())
 	}
 	if err != nil && !errors.Is(err, syscall.EOPNOTSUPP) && !errors.Is(err, syscall.ENOSYS) {
-		s.say("let user " + strconv.FormatUint(uint64(uid), 10) + " read its file: " + err.Error())
+		s.saySeldom("let user "+strconv.FormatUint(uint64(uid), 10)+" read its file", err)
 	}
 }
 

@@ -101,7 +101,8 @@ type Store struct {
 
 	tellMu  sync.Mutex // held while pending events are stored
 	eventMu sync.Mutex
-	pending []event // own entries that found no room; guarded by eventMu
+	saidAt  map[string]uint64 // when a thing was last said, monotonic µs; guarded by eventMu
+	pending []event           // own entries that found no room; guarded by eventMu
 
 	bellsMu sync.Mutex
 	bells   atomic.Pointer[[]*settle.Bell] // replaced under bellsMu

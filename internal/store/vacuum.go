@@ -45,7 +45,7 @@ func (s *Store) makeRoom() {
 		return
 	}
 	if _, err := s.vacuum(); err != nil {
-		s.say("look for space: " + err.Error())
+		s.saySeldom("look for space", err)
 	}
 }
 

@@ -161,12 +161,19 @@ func (f *osFile) Size() (int64, error) {
 	return st.Size, nil
 }
 
-func (f *osFile) Datasync() error {
-	return pathError("sync", f.name, retry(func() error { return unix.Fdatasync(f.fd) }))
-}
+func (f *osFile) Datasync() error { return f.sync(unix.Fdatasync) }
 
-func (f *osFile) Sync() error {
-	return pathError("sync", f.name, retry(func() error { return unix.Fsync(f.fd) }))
+func (f *osFile) Sync() error { return f.sync(unix.Fsync) }
+
+func (f *osFile) sync(call func(fd int) error) error {
+	err := retry(func() error { return call(f.fd) })
+	if err == nil {
+		var st unix.Stat_t
+		if err = retry(func() error { return unix.Fstat(f.fd, &st) }); err == nil && st.Nlink == 0 {
+			err = unix.EIDRM
+		}
+	}
+	return pathError("sync", f.name, err)
 }
 
 func (f *osFile) SetXattr(name string, value []byte) error {

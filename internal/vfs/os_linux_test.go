@@ -130,3 +130,25 @@ func TestNamesAndSpace(t *testing.T) {
 		t.Errorf("SyncDir of nothing: %v", err)
 	}
 }
+
+// A sync of a file that somebody has removed promises nothing.
+func TestSyncOfARemovedFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	f, err := OS{}.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(f.Datasync(), f.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Datasync(); !errors.Is(err, unix.EIDRM) {
+		t.Errorf("Datasync = %v, want EIDRM", err)
+	}
+	if err := f.Sync(); !errors.Is(err, unix.EIDRM) {
+		t.Errorf("Sync = %v, want EIDRM", err)
+	}
+}

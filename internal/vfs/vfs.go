@@ -31,7 +31,8 @@ type File interface {
 	Size() (int64, error)
 	// Datasync is fdatasync(2): when it returns nil, all that was written before
 	// the call, and the size, survive a power cut. After an error the state of
-	// that data is unknown and a later nil says nothing about it.
+	// that data is unknown and a later nil says nothing about it. A file that was
+	// removed has nothing that survives: EIDRM.
 	Datasync() error
 	// Sync is fsync(2), Datasync and the metadata.
 	Sync() error
