@@ -74,6 +74,7 @@ type daemon struct {
 // that a part has failed, or that not everything could be stored.
 func Run(ctx context.Context, o Options) error {
 	d := &daemon{o: o, started: time.Now(), signals: make(chan os.Signal, 8)}
+	defer syscall.Umask(syscall.Umask(ownUmask))
 	// From the start to the very end: a hang-up must not end a daemon that repairs
 	// a file, or closes one. Nor must a line to a terminal that has gone.
 	signal.Notify(d.signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, signalSync, syscall.SIGPIPE)

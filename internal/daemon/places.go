@@ -15,6 +15,17 @@ import (
 	"github.com/tidemark-log/tidemark/internal/store"
 )
 
+// The places of systemd-journald, which tidemark keeps out of.
+const (
+	journaldFiles   = "/var/log/journal"
+	journaldRunning = "/run/log/journal"
+	journaldRun     = "/run/systemd/journal"
+)
+
+// ownUmask is what modes are given under, whatever the caller's is: users read
+// their own files and reach the sockets.
+const ownUmask = 0o022
+
 // Files that say who the machine is and which boot it is in.
 const (
 	machineIDFile = "/etc/machine-id"
@@ -33,11 +44,17 @@ func (d *daemon) takePlaces() (err error) {
 	if d.data, err = filepath.Abs(d.data); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
+	if err := notJournalds(d.data, journaldFiles, journaldRunning); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
 	private := false
 	if d.run = cfg.Run; d.run == "" {
 		d.run, private = d.o.Env.RunDir()
 	}
 	if d.run, err = filepath.Abs(d.run); err != nil {
+		return fmt.Errorf("run directory: %w", err)
+	}
+	if err := notJournalds(d.run, journaldRun); err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
 	if err := makeRunDir(d.run, private, d.o.Env.UID); err != nil {
@@ -50,6 +67,22 @@ func (d *daemon) takePlaces() (err error) {
 		return fmt.Errorf("boot id: %w", err)
 	}
 	return nil
+}
+
+// notJournalds refuses a directory that is one of taken or lies in one, under
+// whatever name: tidemark never touches the places of the system's journald.
+func notJournalds(dir string, taken ...string) error {
+	for at := dir; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		for _, t := range taken {
+			if other, otherErr := os.Stat(t); at == t || err == nil && otherErr == nil && os.SameFile(info, other) {
+				return fmt.Errorf("%s belongs to systemd-journald (%s): choose another place", dir, t)
+			}
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
 }
 
 // makeRunDir makes the directory of the sockets. A private one lies where
