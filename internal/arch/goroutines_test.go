@@ -13,7 +13,7 @@ import (
 var mayGo = map[string]string{
 	"settle/settler.go":      "one per settler; Close joins it",
 	"settle/run.go":          "the same one again, after an effect has ended it",
-	"internal/ingest/":       "one per socket or stdout connection; Run joins them",
+	"internal/ingest/":       "one per socket or stdout connection, closers of passed descriptors; Run joins them",
 	"internal/store/":        "the janitor and the archiver, joined by Close; workers that a call joins",
 	"internal/control/":      "one per connection; Serve joins them",
 	"internal/daemon/":       "parts, signals and watchdog; joined before the daemon returns",

@@ -48,10 +48,10 @@ func (m *message) clear() {
 	m.truncated, m.controlTruncated = false, false
 }
 
-// close closes every descriptor that is still in m.
-func (m *message) close() {
+// close closes every descriptor that is still in m, those that were passed by c.
+func (m *message) close(c *closer) {
 	for _, fd := range m.fds {
-		unix.Close(fd) //nolint:errcheck // nothing was written to it
+		c.close(fd)
 	}
 	m.fds = m.store[:0]
 	if m.pidfd >= 0 {

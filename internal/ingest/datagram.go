@@ -148,7 +148,7 @@ func (d *datagrams) handle(ctx context.Context) error {
 		m := &d.msg
 		d.rx.message(i, m)
 		d.one(ctx, m)
-		m.close()
+		m.close(d.in.closer)
 		if m.stamp != 0 {
 			d.stamp = m.stamp
 		}

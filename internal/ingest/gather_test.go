@@ -37,7 +37,7 @@ func TestMoreOfABatch(t *testing.T) {
 		for i := range rx.n {
 			var m message
 			rx.message(i, &m)
-			m.close()
+			m.close(in.closer)
 			got = append(got, strings.TrimSpace(string(m.data)))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -103,6 +103,7 @@ type Ingest struct {
 	host   *host
 	words  words
 	limits *limiter
+	closer *closer
 	begin  time.Time // batches count time from here
 
 	unstored atomic.Uint32 // how many levels, from debug on, are not stored
@@ -140,6 +141,7 @@ func Open(cfg Config, sink Sink) (*Ingest, error) {
 		host:   newHost(&cfg),
 		words:  newWords(),
 		limits: newLimiter(cfg.RateLimitInterval, cfg.RateLimitBurst, cfg.Free),
+		closer: newCloser(),
 		begin:  time.Now(),
 	}
 	if cfg.MaxLevel != nil {
@@ -196,6 +198,7 @@ func (in *Ingest) open() error {
 	if in.native, err = newDatagrams(in, file, nativeReasons()); err != nil {
 		return err
 	}
+	in.closer.accept = in.native.rx.passRights
 	in.native.take = (&native{in.native, entry.NativeDecoder{}}).take
 	if file, err = in.bind(syslogSocket, unix.SOCK_DGRAM); err != nil {
 		return err
@@ -279,6 +282,7 @@ func (in *Ingest) Run(ctx context.Context) error {
 		})
 	}
 	running.Wait()
+	in.closer.end()
 	in.losses.Settle(in.abort) //nolint:errcheck // the effect cannot fail
 	if in.abort.Err() != nil {
 		return fmt.Errorf("ingest: %w", in.abort.Err())

@@ -238,6 +238,7 @@ func openFDs(t *testing.T) int {
 
 func TestBadDatagramsLeakNoDescriptors(t *testing.T) {
 	r := start(t)
+	_ = control1(r.syslog.rx.raw, func(fd int) error { return passRights(fd, true) }) // as kernels before 6.16
 	nat, sys := r.dial(nativeSocket), r.dial(syslogSocket)
 	fd := memfd(t, []byte("MESSAGE=x\n"), 0)
 	many := make([]int, 253)
@@ -258,6 +259,7 @@ func TestBadDatagramsLeakNoDescriptors(t *testing.T) {
 		}
 	}
 	r.barrier()
+	r.closer.running.Wait()
 	if after := openFDs(t); after != before {
 		t.Errorf("%d open descriptors, %d before", after, before)
 	}

@@ -163,6 +163,12 @@ func (r *receiver) receive(park bool) error {
 	return r.failure()
 }
 
+// passRights says whether the kernel may pass descriptors. It may be called
+// concurrently.
+func (r *receiver) passRights(on bool) {
+	control1(r.raw, func(fd int) error { return passRights(fd, on) }) //nolint:errcheck // kernels before 6.16 cannot
+}
+
 // refuse lets the kernel refuse what is sent from now on, with EPIPE; what it
 // holds can still be read.
 func (r *receiver) refuse() {

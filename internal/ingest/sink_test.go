@@ -121,6 +121,12 @@ func startWith(t *testing.T, cfg Config, sink *fakeSink) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return run(t, in, cfg, sink)
+}
+
+// run runs in until the test ends.
+func run(t *testing.T, in *Ingest, cfg Config, sink *fakeSink) *rig {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- in.Run(ctx) }()

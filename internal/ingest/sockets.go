@@ -65,6 +65,9 @@ func bind(dir, name string, kind int) (f *os.File, err error) {
 	if err := setOptions(fd, kind); err != nil {
 		return nil, fmt.Errorf("bind %s: %w", path, err)
 	}
+	if name != nativeSocket {
+		passRights(fd, false) //nolint:errcheck // else they are closed
+	}
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 		return nil, fmt.Errorf("bind %s: %w", path, err)
 	}
@@ -100,6 +103,16 @@ func setOptions(fd, kind int) error {
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer) //nolint:errcheck // works with less too
 	}
 	return nil
+}
+
+// passRights says whether senders may pass descriptors to the socket; if not they
+// get EPERM. Kernels before 6.16 cannot refuse them.
+func passRights(fd int, on bool) error {
+	value := 0
+	if on {
+		value = 1
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSRIGHTS, value)
 }
 
 // selinuxEnabled says whether the kernel labels processes for SELinux. Labels

@@ -312,7 +312,7 @@ func (s *stream) returnBuffer() {
 // stream.
 func (s *stream) take(ctx context.Context) error {
 	b := s.buf
-	defer b.msg.close()
+	defer b.msg.close(s.l.in.closer)
 	s.now, _ = s.l.in.now()
 	s.l.in.host.refresh(s.now)
 	data := b.data[:len(s.rest)+s.n]
