@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,9 +20,9 @@ import (
 
 func main() { os.Exit(run(os.Args, os.Stderr)) }
 
-// secondSignal is how long after the first a TERM or INT ends the process at
-// once. timeout(1) and some service managers signal a process and its group: the
-// same wish comes twice within microseconds.
+// secondSignal is how long after the first a TERM or INT ends a process at once
+// that has files to close. timeout(1) and some service managers signal a process
+// and its group: the same wish comes twice within microseconds.
 const secondSignal = time.Second
 
 // verbs lists the commands, in the order of --help.
@@ -43,17 +44,22 @@ func verbs() []*cobra.Command {
 }
 
 // run executes one command line and returns the exit code. The first TERM or
-// INT ends the context of the verb. Until secondSignal has passed more of them
-// change nothing, from then on the next ends the process at once.
+// INT ends the context of the verb, a second one the process at once; but verbs
+// that write files ignore it until secondSignal has passed.
 func run(argv []string, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	context.AfterFunc(ctx, func() { time.AfterFunc(secondSignal, stop) })
-
 	args, prefix := argv[1:], "tidemark "
 	if filepath.Base(argv[0]) == "journalctl" {
 		args, prefix = append([]string{"query"}, args...), ""
 	}
+	context.AfterFunc(ctx, func() {
+		if len(args) > 0 && slices.Contains([]string{"serve", "import", "demo"}, args[0]) {
+			time.AfterFunc(secondSignal, stop)
+		} else {
+			stop()
+		}
+	})
 	root, started := newRootCmd()
 	root.SetArgs(args)
 	cmd, err := root, unknownVerb(root, args)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -95,7 +96,7 @@ func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin
 	case hasMessage(fields):
 		return s.send(nil, s.level)
 	default:
-		return s.lines(stdin)
+		return s.input(ctx, stdin)
 	}
 }
 
@@ -206,6 +207,25 @@ func parsePriority(s string) (facility, level int, err error) {
 		return 0, 0, usagef("-p %s: %w", s, err)
 	}
 	return facility, level, nil
+}
+
+// input sends the lines of standard input until ctx is done.
+func (s *sender) input(ctx context.Context, stdin io.Reader) error {
+	if stdin == io.Reader(os.Stdin) {
+		in, err := openInput("-")
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		// Where deadlines are not supported no read blocks for long.
+		defer context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })()
+		stdin = in
+	}
+	err := s.lines(stdin)
+	if ctx.Err() != nil {
+		return silent()
+	}
+	return err
 }
 
 // lines sends each line of r, empty ones left out.
