@@ -113,6 +113,7 @@ func (d *daemon) ingestConfig() ingest.Config {
 		RateLimitInterval: cfg.RateLimitInterval,
 		RateLimitBurst:    uint32(min(cfg.RateLimitBurst, math.MaxUint32)),
 		MaxLevel:          &cfg.MaxLevelStore,
+		MaxPassed:         int64(min(d.limits(cfg).MaxFileSize, math.MaxInt64)),
 		Free:              d.store.Free,
 		Event:             d.store.Event,
 	}

@@ -33,6 +33,7 @@ const (
 	nativeFDKind
 	nativeFDSize
 	nativeFDRead
+	nativeFDRate
 	nativeLimited
 	nativeLevel
 	nativeRefused
@@ -71,7 +72,7 @@ const (
 func (r reason) isLoss() bool {
 	switch r {
 	case nativeTooMany, nativeTooLarge, nativeMalformed, nativeTruncated, nativeControl,
-		nativeFDs, nativeFDPath, nativeFDKind, nativeFDSize, nativeFDRead, nativeRefused,
+		nativeFDs, nativeFDPath, nativeFDKind, nativeFDSize, nativeFDRead, nativeFDRate, nativeRefused,
 		syslogTruncated, syslogControl, syslogFDs, syslogRefused,
 		stdoutTooMany, stdoutHeader, stdoutRead, stdoutRefused,
 		kmsgMalformed, kmsgRead, kmsgRefused:
@@ -116,6 +117,7 @@ func (c *counts) list() []Count {
 		nativeFDKind:    {Name: "native", Reason: "fd_kind"},
 		nativeFDSize:    {Name: "native", Reason: "fd_size"},
 		nativeFDRead:    {Name: "native", Reason: "fd_unreadable"},
+		nativeFDRate:    {Name: "native", Reason: "fd_rate"},
 		nativeLimited:   {Name: "native", Reason: "rate_limited"},
 		nativeLevel:     {Name: "native", Reason: "level"},
 		nativeRefused:   {Name: "native", Reason: "refused"},

@@ -65,6 +65,10 @@ type Config struct {
 	// MaxLevel is the highest syslog level that is stored, from 0 (emerg) to 7
 	// (debug); what is above is dropped and counted. Nil: all are stored.
 	MaxLevel *int
+	// MaxPassed is the largest file that is taken from a sender instead of a
+	// datagram, in bytes: what fits into no journal file need not be read. Less
+	// than DefaultMaxPassed means that.
+	MaxPassed int64
 	// Free is the space that is left for the journal in bytes: more of it enlarges
 	// a burst. It must not block. Nil: bursts are as configured.
 	Free func() uint64
@@ -90,6 +94,7 @@ const (
 	DefaultLineMax    = 48 << 10
 	MinLineMax        = 79
 	DefaultMaxStreams = 4096
+	DefaultMaxPassed  = journal.DefaultMaxSize
 )
 
 // ErrClosed is the error of Run after Close, and of a second Run.
@@ -174,6 +179,7 @@ func (c *Config) defaults() {
 	if c.MaxStreamsPerUID <= 0 {
 		c.MaxStreamsPerUID = max(1, c.MaxStreams/4)
 	}
+	c.MaxPassed = min(max(c.MaxPassed, DefaultMaxPassed), entry.DefaultMaxEntry)
 	if c.proc == "" {
 		c.proc = "/proc"
 	}
@@ -199,7 +205,7 @@ func (in *Ingest) open() error {
 		return err
 	}
 	in.closer.accept = in.native.rx.passRights
-	in.native.take = (&native{in.native, entry.NativeDecoder{}}).take
+	in.native.take = (&native{datagrams: in.native}).take
 	if file, err = in.bind(syslogSocket, unix.SOCK_DGRAM); err != nil {
 		return err
 	}

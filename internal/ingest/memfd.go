@@ -13,9 +13,12 @@ import (
 const (
 	// allSeals make a memfd unchangeable.
 	allSeals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	// maxSealed bounds a sealed file, maxUnsealed any other one, in bytes.
-	maxSealed   = entry.DefaultMaxEntry
-	maxUnsealed = entry.DefaultMaxEntry / 2
+	// maxSparse is the size in bytes up to which a sealed file may have holes. A
+	// hole costs its sender nothing, and is read as zeroes that cost us as much as
+	// anything else.
+	maxSparse = 1 << 20
+	// blockSize is the unit of Stat_t.Blocks.
+	blockSize = 512
 	// mapFrom is the size from which a sealed file is mapped. Below it the file is
 	// read, so that no absent page can hold up the process; above it a copy would
 	// take the memory that the sender has already been charged for.
@@ -25,7 +28,7 @@ const (
 // file takes entries from the file that a message has brought instead of data.
 // It is handed over at once, behind what was decoded before it.
 func (n *native) file(ctx context.Context, m *message) {
-	data, why := fileContents(m.fds[0], m)
+	data, why := n.contents(m)
 	if why != noReason {
 		n.in.counts.add(why, 1)
 		return
@@ -34,13 +37,25 @@ func (n *native) file(ctx context.Context, m *message) {
 	n.decode(ctx, m, data, true)
 	n.send(ctx)                       //nolint:errcheck // run sees the end of ctx with the next batch
 	n.decoder = entry.NativeDecoder{} // large fields are in its arena
+	n.batch = batch{}                 // and the batch points there
+}
+
+// contents maps the file that m has brought, unless its user has sent too much.
+func (n *native) contents(m *message) ([]byte, reason) {
+	data, why := fileContents(m.fds[0], m, n.in.cfg.MaxPassed)
+	if why == noReason && m.uid != 0 && !n.passed.admit(m.uid, len(data), n.now) {
+		unix.Munmap(data) //nolint:errcheck // cannot fail for a mapping of ours
+		return nil, nativeFDRate
+	}
+	return data, why
 }
 
 // fileContents maps the contents of fd to memory, by reading them if the file
 // could still change. The mapping is the caller's. Sealed memfds are taken from
 // everyone, other files from root, or if they are regular files that lie right
-// in /dev/shm, /tmp or /var/tmp.
-func fileContents(fd int, m *message) ([]byte, reason) {
+// in /dev/shm, /tmp or /var/tmp. One that has more than limit bytes, or a large
+// one with holes, is refused before any byte is read.
+func fileContents(fd int, m *message, limit int64) ([]byte, reason) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	sealed := err == nil && seals&allSeals == allSeals
 	if !sealed && (!m.known || m.uid != 0) && !inTemporaryDir(fd) {
@@ -50,11 +65,10 @@ func fileContents(fd int, m *message) ([]byte, reason) {
 	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, nativeFDKind
 	}
-	limit := int64(maxUnsealed)
-	if sealed {
-		limit = maxSealed
-	}
-	if st.Size <= 0 || st.Size > limit {
+	switch {
+	case st.Size > limit:
+		return nil, nativeTooLarge
+	case st.Size <= 0, sealed && st.Size > maxSparse && st.Blocks*blockSize < st.Size:
 		return nil, nativeFDSize
 	}
 	if !sealed && slowOrLocked(fd) {

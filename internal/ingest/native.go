@@ -18,6 +18,7 @@ func nativeReasons() reasons {
 type native struct {
 	*datagrams
 	decoder entry.NativeDecoder
+	passed  allowances
 }
 
 // take decodes a datagram: entries, or one descriptor of a file with entries.
