@@ -22,8 +22,9 @@ type ReadOptions struct {
 	// Scan evaluates matches on the newest entries of a file that has a writer,
 	// those of its last minute, by reading each instead of looking into the
 	// file's index. So they are seen also when their writer has not yet linked
-	// them; with the index tidemark's entries match up to one index window
-	// (250 ms) later than they can be read. For followers.
+	// them, and what did not match is not looked at again. Without it that is done
+	// only while the header says, as tidemark's does, that links are missing. For
+	// followers.
 	Scan bool
 }
 
@@ -42,9 +43,9 @@ type File struct {
 	// scratch is for a payload that is looked at and not kept.
 	scratch []byte
 
-	ahead    bool // ReadOptions.Scan
 	main     chain
 	n        uint64   // entries in main that exist, as of the last Refresh
+	pending  bool     // the last of them is held back until it is linked
 	salvaged *salvage // replaces main when that is broken; else nil
 	torn     error    // what is known to be damaged before anything is read
 	// renumbered counts how often entries got new numbers.
@@ -95,7 +96,7 @@ func (o ReadOptions) fileOf(osf *os.File, path string) (*File, error) {
 	}
 	f := &File{
 		access: access{r: osf, size: size},
-		name:   path, closer: osf, id: identityOf(st), ahead: o.Scan,
+		name:   path, closer: osf, id: identityOf(st),
 	}
 	if o.Map {
 		if m, err := mapFile(osf, st.Size()); err == nil {
@@ -261,18 +262,18 @@ func (f *File) refresh() error {
 		f.torn = f.checkHeader()
 	}
 	f.setMain()
-	if f.ahead {
-		f.countPending()
-	}
+	f.countPending()
 	return nil
 }
 
 // countPending counts the entry that tidemark's writer has listed and holds back
 // from the header's count until its index is written: the header names it as
-// the last one. Other writers count an entry before they name it.
+// the last one. Other writers count an entry before they name it. While none is
+// held back, all entries are linked.
 func (f *File) countPending() {
 	h := &f.hdr
-	if f.torn != nil || h.State != StateOnline || f.n == 0 {
+	f.pending = false
+	if f.torn != nil || h.State != StateOnline || f.main.first == 0 {
 		return
 	}
 	var e entryHead
@@ -282,6 +283,7 @@ func (f *File) countPending() {
 	}
 	if e.seqnum == h.TailEntrySeqnum && e.realtime == h.TailEntryRealtime && e.monotonic == h.TailEntryMonotonic {
 		f.n++
+		f.pending = true
 	}
 }
 

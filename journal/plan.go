@@ -78,14 +78,14 @@ func (p *plan) seekIndex(f *File, off uint64, dir direction) (uint64, error) {
 // it.
 const indexLag = 60e6
 
-// freshFrom is the offset from which on entries are read and not looked up: none
-// unless that is asked for; with that, those that a writer which has the file
-// open may not have linked yet.
+// freshFrom is the offset from which on entries are read and not looked up: those
+// that a writer which has the file open may not have linked yet, if it says that
+// there are such, or if that is asked for.
 func (p *plan) freshFrom(f *File) (uint64, error) {
 	switch {
 	case p.broken || f.salvaged != nil:
 		return 0, nil
-	case !p.scan || f.hdr.State != StateOnline:
+	case f.hdr.State != StateOnline || !p.scan && !f.pending:
 		return ^uint64(0), nil
 	case p.gen == f.generation:
 		return p.fresh, nil

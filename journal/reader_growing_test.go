@@ -90,7 +90,6 @@ func growingJournal(t *testing.T, g growingFile, o ReadOptions, reads int) (*Jou
 	g.reads = reads
 	f, err := NewFile(&g, g.size, "growing")
 	readerMust(t, err)
-	f.ahead = o.Scan
 	j := o.New()
 	j.AddFile(f)
 	t.Cleanup(func() { readerMust(t, j.Close()) })

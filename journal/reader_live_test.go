@@ -116,8 +116,8 @@ func TestFollowSeesWhatIsAppended(t *testing.T) {
 	}
 }
 
-// While the links of new entries are pending, Scan sees them match at once, the
-// index later, both exactly once.
+// While the links of new entries are pending, they are seen to match at once, with
+// Scan and without, and exactly once.
 func TestFollowMatches(t *testing.T) {
 	wanted := Or(Term(entry.Field("UNIT=new")), And(Term(entry.Field("UNIT=old")), Not(Term(entry.Field("PRIORITY=7")))))
 	path := filepath.Join(t.TempDir(), "a.journal")
@@ -154,6 +154,7 @@ func TestFollowMatches(t *testing.T) {
 	wantMessages(t, "scan, before and behind the index", append(got, messages(t, scan)...), "2", "4")
 	wantMessages(t, "index, before and behind", append(early, messages(t, index)...), "2", "4")
 	wantMessages(t, "scan, pending", got, "2", "4")
+	wantMessages(t, "index, pending", early, "2", "4")
 	appendTo(t, w, "MESSAGE=6", "UNIT=new")
 	readerMust(t, w.Settle(t.Context()))
 	refresh()
@@ -166,6 +167,60 @@ func TestFollowMatches(t *testing.T) {
 	}
 	if m, _ := e.Get("MESSAGE"); string(m) != "6" {
 		t.Errorf("the last match is %q", m)
+	}
+}
+
+// Whoever opens a file sees all that is written, the entry that the header holds
+// back too, and its matches, though no link of it is there; from the first entry
+// on.
+func TestPendingIsSeen(t *testing.T) {
+	for mode, o := range map[string]ReadOptions{"pread": {}, "map": {Map: true}, "scan": {Scan: true}} {
+		t.Run(mode, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "a.journal")
+			w := create(t, path, Options{MaxSize: 1 << 20, Clock: newClock().now, Index: time.Hour})
+			wHoldIndex(w)
+			boot := "_BOOT_ID=" + entry.ID{2}.String()
+			var all []string
+			for i := range 30 {
+				all = append(all, fmt.Sprint(i))
+				appendTo(t, w, "MESSAGE="+all[i], "UNIT=u", "N="+all[i], boot)
+				readerMust(t, w.Wait(t.Context(), Pos(i+1), settle.Appended))
+				if i == 20 {
+					readerMust(t, w.SettleIndex(t.Context()))
+					wHoldIndex(w)
+				}
+				j := openSample(t, o, path)
+				if n := j.Files()[0].Header().NEntries; i != 20 && n != uint64(i) {
+					t.Fatalf("the header counts %d of %d entries: nothing is pending", n, i+1)
+				}
+				wantMessages(t, "all", messages(t, j), all...)
+				j.SeekTail()
+				e, err := j.Previous()
+				readerMust(t, err)
+				if m, _ := e.Get("MESSAGE"); string(m) != all[i] {
+					t.Errorf("the last of %d is %q", i+1, m)
+				}
+				for _, m := range []struct {
+					match Match
+					want  []string
+				}{
+					{Term(entry.Field("UNIT=u")), all},
+					{Term(entry.Field("N=" + all[i])), all[i:]},
+					{Not(Term(entry.Field("N=" + all[i]))), all[:i]},
+					{And(Term(entry.Field("UNIT=u")), Term(entry.Field("N="+all[i]))), all[i:]},
+					{Term(entry.Field(boot)), all},
+				} {
+					j.SetMatch(m.match)
+					j.SeekHead()
+					wantMessages(t, m.match.String(), messages(t, j), m.want...)
+				}
+				boots, err := j.Boots()
+				readerMust(t, err)
+				if len(boots) != 1 || boots[0].Last != e.Realtime {
+					t.Errorf("boots: %+v, the last entry is of %d", boots, e.Realtime)
+				}
+			}
+		})
 	}
 }
 

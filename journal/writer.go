@@ -201,12 +201,12 @@ func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
 // of ctx.
 //
 // Appended says that the entries are in the file, whole, and survive the death
-// of the process. Any reader that opens the file now sees them, by matches
-// too, if the index went along; and it does while it costs no more than 2 % of the
-// time, what was not used of the last 250 ms included: so when the load is light,
-// also after each of several appends in a row. Else the newest entry, and matches,
-// follow a few ms later, in a flood at most Options.Index. Who must know waits with
-// SettleIndex, which writes the index.
+// of the process. Readers of this package that open the file now see them, by
+// matches too. Other readers do if the index went along; and it does while it costs
+// no more than 2 % of the time, what was not used of the last 250 ms included: so
+// when the load is light, also after each of several appends in a row. Else the
+// newest entry, and matches, follow a few ms later, in a flood at most
+// Options.Index. Who must know waits with SettleIndex, which writes the index.
 func (w *Writer) Wait(ctx context.Context, pos Pos, level settle.Level) error {
 	switch level {
 	case settle.Accepted:
