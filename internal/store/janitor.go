@@ -63,7 +63,7 @@ func (s *Store) turn() time.Duration {
 		}
 		next = retryPause
 	}
-	s.openWanted()
+	next = min(next, s.openWanted())
 	next = min(next, s.makeSpace())
 	s.findRemoved()
 	next = min(next, s.rotateDue())
@@ -190,8 +190,10 @@ func (s *Store) tellRotation(r retired, gone leaving) {
 	s.Event(6, msgRotated, fmt.Sprintf("%s.journal rotated to %s: %s", r.slot.base, kept, r.reason))
 }
 
-// openWanted opens the closed files that somebody waits for.
-func (s *Store) openWanted() {
+// openWanted opens the closed files that somebody waits for. It returns how long
+// until it is to try again what the disk has refused.
+func (s *Store) openWanted() time.Duration {
+	next := never
 	for _, sl := range s.slots() {
 		sl.mu.Lock()
 		wanted := sl.wanted && sl.onDisk && sl.f == nil
@@ -202,18 +204,24 @@ func (s *Store) openWanted() {
 		}
 		// Nobody else touches a file that is on disk and not open, or gives the slot
 		// another.
-		f, n := s.takeCurrent(sl)
+		f, n, err := s.takeCurrent(sl)
 		sl.mu.Lock()
-		sl.f, sl.onDisk = f, false
+		sl.f, sl.onDisk, sl.wanted = f, err != nil, err != nil
 		if f != nil {
 			_, sl.used = s.clock()
 		}
 		sl.mu.Unlock()
+		if err != nil {
+			s.saySeldom("open a user's file", err)
+			next = retryPause
+			continue
+		}
 		s.progress.ring()
 		if n != nil {
 			s.Event(n.priority, n.id, n.text)
 		}
 	}
+	return next
 }
 
 // growAll grows the files that ask for it; it returns false when one could not
@@ -396,6 +404,7 @@ func (s *Store) closeSlot(sl *slot) {
 		return
 	}
 	sl.f, sl.onDisk, sl.head = nil, true, f.w.HeadRealtime()
+	sl.seqnumID, sl.seqnum = f.w.Seqnum()
 	sl.mu.Unlock()
 	if err := f.w.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
 		f.failed.CompareAndSwap(nil, &err)

@@ -175,11 +175,11 @@ func (sl *slot) begin() bool {
 // to the janitor. It returns false when none is prepared. Called with mu held.
 func (sl *slot) swap(reason string) bool {
 	s := sl.store
-	defer s.janitor.Ring() // behind all it is to find
 	next := s.takeSpare()
 	if next == nil {
-		return false
+		return false // the janitor is at it, or tries again in a while
 	}
+	defer s.janitor.Ring() // behind all it is to find
 	old := sl.f
 	sl.adopt(next)
 	sl.f = next
@@ -199,6 +199,7 @@ func (s *Store) takeSpare() *file {
 	s.queueMu.Lock()
 	s.stale = append(s.stale, next)
 	s.queueMu.Unlock()
+	s.janitor.Ring()
 	return nil
 }
 

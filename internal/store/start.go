@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -27,6 +27,7 @@ func (s *Store) takeOver() (notes []note, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.followAll(entries)
 	for _, e := range entries {
 		n, err := s.takeEntry(e)
 		if err != nil {
@@ -52,15 +53,18 @@ func (s *Store) takeEntry(e fs.DirEntry) (*note, error) {
 	case !e.Type().IsRegular():
 		return nil, &os.PathError{Op: "open", Path: filepath.Join(s.dir, name), Err: errors.New("is not a regular file: remove it")}
 	case prepared:
-		return s.takeLost(name), nil
+		return s.takeLost(name)
 	case archived && !strings.HasSuffix(name, "~") && s.online(name):
 		base, _, _ := strings.Cut(name, "@")
-		_, n := s.repair(base, name)
-		return n, nil
+		f, n, err := s.repair(base, name)
+		if sl := s.slotNamed(base); sl != nil && f != nil {
+			sl.continues(f.w.Seqnum())
+		}
+		return n, err
 	case current && base == "system":
-		f, n := s.takeCurrent(s.system)
+		f, n, err := s.takeCurrent(s.system)
 		s.system.f = f
-		return n, nil
+		return n, err
 	case current && s.cfg.Split:
 		s.usersMu.Lock()
 		sl := s.addUser(uid)
@@ -69,18 +73,19 @@ func (s *Store) takeEntry(e fs.DirEntry) (*note, error) {
 			sl.onDisk, sl.head = true, h.HeadEntryRealtime // opened when its user says something
 			return nil, nil
 		}
-		f, n := s.takeCurrent(sl)
+		f, n, err := s.takeCurrent(sl)
 		sl.f = f
-		return n, nil
+		return n, err
 	default:
 		return nil, nil
 	}
 }
 
-// online reports whether a file was not closed, as far as its header tells.
+// online reports whether a file of this machine was not closed, as far as its
+// header tells. Those of others are not touched: their writers may be at work.
 func (s *Store) online(name string) bool {
 	h, err := s.header(name)
-	return err == nil && h.State != journal.StateOffline && h.State != journal.StateArchived
+	return err == nil && h.MachineID == s.cfg.MachineID && h.State != journal.StateOffline && h.State != journal.StateArchived
 }
 
 // header reads the header of a file of the directory.
@@ -106,41 +111,52 @@ func (s *Store) header(name string) (journal.Header, error) {
 
 // takeCurrent opens the current file of a slot to go on with it. It returns nil
 // when there is nothing to go on with, and a note when the file was not in
-// order. The sequence goes on either way, if the file tells it.
-func (s *Store) takeCurrent(sl *slot) (*file, *note) {
+// order. The sequence goes on either way, if the file tells it. With an error the
+// file still has its name, and no other may take it.
+func (s *Store) takeCurrent(sl *slot) (*file, *note, error) {
 	name := sl.base + ".journal"
 	path := filepath.Join(s.dir, name)
 	f, err := s.reopen(path)
 	if err == nil {
-		return s.goOn(sl, f)
+		f, n := s.goOn(sl, f)
+		return f, n, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	if h, herr := s.header(name); herr == nil && h.MachineID == s.cfg.MachineID {
+	h, herr := s.header(name)
+	switch {
+	case herr != nil:
+	case h.MachineID == s.cfg.MachineID:
 		sl.raise(h.SeqnumID, h.TailEntrySeqnum)
 		sl.last = max(sl.last, h.TailEntryRealtime)
+	case errors.Is(err, journal.ErrUnclean):
+		err = fmt.Errorf("%w: %s", journal.ErrOtherMachine, h.MachineID)
 	}
 	if errors.Is(err, journal.ErrArchived) {
 		if rerr := s.renameArchived(sl.base, name); rerr == nil {
-			return nil, nil
+			return nil, nil, nil
 		}
 	}
 	if !errors.Is(err, journal.ErrUnclean) {
-		return nil, s.dispose(sl.base, name, err)
+		n, err := s.putAside(sl.base, name, err)
+		return nil, n, err
 	}
-	f, n := s.repair(sl.base, name)
+	f, n, err := s.repair(sl.base, name)
 	if f != nil {
 		sl.raise(f.w.Seqnum())
 		sl.last = max(sl.last, f.w.TailRealtime())
 	}
-	return nil, n
+	return nil, n, err
 }
 
 // goOn makes a clean file the slot's, unless the clock has been set back by so
 // much that its times and those to come do not belong into one file.
 func (s *Store) goOn(sl *slot, f *file) (*file, *note) {
 	sl.last = f.w.TailRealtime()
+	if f.n == 0 && !sl.seqnumID.IsZero() {
+		f.w.Adopt(sl.seqnumID, sl.seqnum)
+	}
 	now, _ := s.clock()
 	back := since(now, sl.last)
 	if back < time.Duration(smallStep)*time.Microsecond {
@@ -161,11 +177,14 @@ func (s *Store) goOn(sl *slot, f *file) (*file, *note) {
 
 // takeLost puts a prepared file into the archive that had entries but not its
 // name yet, and removes one without.
-func (s *Store) takeLost(name string) *note {
+func (s *Store) takeLost(name string) (*note, error) {
 	path := filepath.Join(s.dir, name)
 	h, err := s.header(name)
 	if err == nil && h.NEntries == 0 && h.TailObjectOffset <= h.DataHashTableOffset && s.fs.Remove(path) == nil {
-		return nil
+		return nil, nil
+	}
+	if err == nil && h.MachineID != s.cfg.MachineID {
+		return s.putAside("system", name, fmt.Errorf("%w: %s", journal.ErrOtherMachine, h.MachineID))
 	}
 	sl := s.system
 	if uid, ok := s.ownerOf(path); ok {
@@ -174,12 +193,12 @@ func (s *Store) takeLost(name string) *note {
 		s.usersMu.Unlock()
 		s.allow(path, uid)
 	}
-	f, n := s.repair(sl.base, name)
+	f, n, err := s.repair(sl.base, name)
 	if f != nil {
 		sl.raise(f.w.Seqnum())
 		sl.last = max(sl.last, f.w.TailRealtime())
 	}
-	return n
+	return n, err
 }
 
 // ownerOf finds the user whose entries a file has, by the trusted field of the
@@ -202,35 +221,29 @@ func (s *Store) ownerOf(path string) (uid uint32, ok bool) {
 	return uint32(n), err == nil && hasOwnFile(uint32(n))
 }
 
-// raise lets the slot's sequence go on behind n. Another sequence than the one
-// it has takes its place.
-func (sl *slot) raise(id entry.ID, n uint64) {
-	if id == sl.seqnumID {
-		n = max(n, sl.seqnum)
-	}
-	sl.seqnumID, sl.seqnum = id, n
-}
-
-// repair makes an unclean file whole and hands it to the archiver.
-func (s *Store) repair(base, name string) (*file, *note) {
+// repair makes an unclean file whole and hands it to the archiver. What the disk
+// keeps from that is left as it is for the next start.
+func (s *Store) repair(base, name string) (*file, *note, error) {
 	path := filepath.Join(s.dir, name)
 	report, err := journal.Repair(path, journal.RepairOptions{FS: s.fs})
 	if err != nil {
-		return nil, s.dispose(base, name, fmt.Errorf("repair: %w", err))
+		n, err := s.putAside(base, name, fmt.Errorf("repair: %w", err))
+		return nil, n, err
 	}
 	f, err := s.reopen(path)
 	if err != nil {
-		return nil, s.dispose(base, name, fmt.Errorf("open after repair: %w", err))
+		n, err := s.putAside(base, name, fmt.Errorf("open after repair: %w", err))
+		return nil, n, err
 	}
 	if f.n == 0 {
 		f.discard(s)
-		return f, nil
+		return f, nil, nil
 	}
 	kept := s.lastName(base, f, false)
 	if kept != name {
 		if err := f.w.Rename(filepath.Join(s.dir, kept)); err != nil {
 			f.w.Close() //nolint:errcheck // the error that led here is told
-			return nil, s.dispose(base, name, err)
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	s.queueMu.Lock()
@@ -241,7 +254,7 @@ func (s *Store) repair(base, name string) (*file, *note) {
 	if report.Lost > 0 {
 		text += fmt.Sprintf(", %d lost", report.Lost)
 	}
-	return f, &note{4, msgUnclean, text}
+	return f, &note{4, msgUnclean, text}, nil
 }
 
 // renameArchived gives a file that is archived already its archive name.
@@ -257,16 +270,41 @@ func (s *Store) renameArchived(base, name string) error {
 	return s.fs.SyncDir(s.dir)
 }
 
-// dispose keeps a file that is not gone on with under a name of its own.
-func (s *Store) dispose(base, name string, why error) *note {
+// diskFailed reports whether err says that the file system refused something,
+// and nothing about what is in a file.
+func diskFailed(err error) bool {
+	_, ok := errors.AsType[syscall.Errno](err)
+	return ok || errors.Is(err, io.ErrShortWrite)
+}
+
+// putAside takes a file that is not gone on with out of the way: one that is
+// damaged, or another's, under a name of its own for ever; one that the disk
+// keeps from being repaired under the name of an archive, so that the next start
+// tries again. With an error it has the name that it had.
+func (s *Store) putAside(base, name string, why error) (*note, error) {
 	now, _ := s.clock()
 	kept := journal.DisposedName(base, now, rand.Uint64())
+	text := "%s cannot be gone on with, kept as %s: %v"
+	if diskFailed(why) {
+		if !isCurrent(name) {
+			return &note{3, msgUnclean, fmt.Sprintf("%s is left for the next start: %v", name, why)}, nil
+		}
+		h, err := s.header(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, why)
+		}
+		kept = journal.ArchiveName(base, h.SeqnumID, h.HeadEntrySeqnum, h.HeadEntryRealtime)
+		text = "%s cannot be gone on with now, left for the next start as %s: %v"
+		if !s.lacks(filepath.Join(s.dir, kept)) {
+			return nil, fmt.Errorf("%s: %w; and there is a %s already", name, why, kept)
+		}
+	}
 	err := s.fs.Rename(filepath.Join(s.dir, name), filepath.Join(s.dir, kept))
 	if err == nil {
 		err = s.fs.SyncDir(s.dir)
 	}
 	if err != nil {
-		return &note{3, msgUnclean, fmt.Sprintf("%s cannot be gone on with (%v) and not be kept as %s: %v", name, why, kept, err)}
+		return nil, fmt.Errorf("%s cannot be gone on with (%w) and not be kept as %s: %w", name, why, kept, err)
 	}
-	return &note{4, msgUnclean, fmt.Sprintf("%s cannot be gone on with, kept as %s: %v", name, kept, why)}
+	return &note{4, msgUnclean, fmt.Sprintf(text, name, kept, why)}, nil
 }

@@ -159,20 +159,42 @@ func (s *Store) begin() error {
 		return err
 	}
 	if s.system.f == nil {
-		f, err := s.prepare()
-		if err != nil {
-			return fmt.Errorf("create the first file (%d bytes free): %w", avail, err)
-		}
-		s.system.adopt(f)
-		if err := s.name(f, s.system); err != nil {
-			f.discard(s)
+		if err := s.beginSystem(avail); err != nil {
 			return err
 		}
-		s.system.f = f
 	}
 	for _, n := range notes {
 		s.Event(n.priority, n.id, n.text)
 	}
+	return nil
+}
+
+// beginSystem makes the first system file. On a full disk, where an earlier run
+// may have ended too, it does not: senders wait, or are refused, until the
+// janitor could make one.
+func (s *Store) beginSystem(avail uint64) error {
+	f, err := s.prepare()
+	if outOfSpace(err) {
+		if _, err := s.vacuum(); err != nil {
+			s.saySeldom("look for space", err)
+		}
+		f, err = s.prepare()
+	}
+	if outOfSpace(err) {
+		s.preparing.Store(&err)
+		s.counts.diskFull.Add(1)
+		s.say(fmt.Sprintf("the disk is full (%d bytes free): senders wait until there is space for the first file: %v", avail, err))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create the first file (%d bytes free): %w", avail, err)
+	}
+	s.system.adopt(f)
+	if err := s.name(f, s.system); err != nil {
+		f.discard(s)
+		return err
+	}
+	s.system.f = f
 	return nil
 }
 
@@ -209,6 +231,7 @@ func (s *Store) Free() uint64 {
 
 // abandon undoes a begin that failed.
 func (s *Store) abandon() {
+	s.archiveQueued(context.Background(), true)
 	for _, sl := range s.slots() {
 		if sl.f != nil {
 			sl.f.w.Close() //nolint:errcheck // the error that led here is told
