@@ -171,7 +171,7 @@ var keys = []key{
 
 	plain("SyncIntervalSec", func(c *Config) **time.Duration { return &c.interval }, pointer(ParseSpan)),
 	plain("SystemMaxUse", func(c *Config) *Size { return &c.SystemMaxUse }, ParseSize),
-	plain("SystemKeepFree", func(c *Config) *Size { return &c.SystemKeepFree }, ParseSize),
+	plain("SystemKeepFree", func(c *Config) *Size { return &c.SystemKeepFree }, parseKeepFree),
 	plain("SystemMaxFileSize", func(c *Config) *Size { return &c.SystemMaxFileSize }, ParseSize),
 	plain("SystemMaxFiles", func(c *Config) *uint64 { return &c.SystemMaxFiles }, parseCount),
 	plain("MaxRetentionSec", func(c *Config) *time.Duration { return &c.MaxRetention }, ParseSpan),

@@ -213,3 +213,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Nothing kept free is not the default of keeping 5 % free.
+func TestKeepNothingFree(t *testing.T) {
+	for _, value := range []string{"0", "0K"} {
+		c := config.Defaults()
+		if err := c.Set("SystemKeepFree", value); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.SystemKeepFree.Of(1 << 40); got != 1 {
+			t.Errorf("SystemKeepFree=%s keeps %d bytes free, want 1", value, got)
+		}
+	}
+}

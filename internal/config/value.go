@@ -198,6 +198,15 @@ func ParseSize(s string) (Size, error) {
 	return Size{Bytes: n}, err
 }
 
+// parseKeepFree is ParseSize, where 0 is nothing and not the default: one byte.
+func parseKeepFree(s string) (Size, error) {
+	size, err := ParseSize(s)
+	if err == nil && size.IsZero() {
+		size.Bytes = 1
+	}
+	return size, err
+}
+
 // ParseBytes is ParseSize without percentages.
 func ParseBytes(s string) (uint64, error) {
 	bad := fmt.Errorf("invalid size %q: want for example 512, 64K, 8M or 2G", s)

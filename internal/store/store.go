@@ -97,6 +97,7 @@ type Store struct {
 	stale   []*file   // prepared with other settings, to be removed; guarded by queueMu
 
 	vacuumMu sync.Mutex
+	spared   map[string]bool       // archived by this start; guarded by vacuumMu
 	usage    atomic.Pointer[Usage] // as the last vacuum found it
 
 	tellMu  sync.Mutex // held while pending events are stored
@@ -158,6 +159,7 @@ func (s *Store) begin() error {
 	if err != nil {
 		return err
 	}
+	s.spareTaken()
 	if s.system.f == nil {
 		if err := s.beginSystem(avail); err != nil {
 			return err

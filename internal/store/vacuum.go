@@ -37,6 +37,20 @@ type stored struct {
 // aside reports whether f was set aside, not archived.
 func (f stored) aside() bool { return strings.HasSuffix(f.name, "~") }
 
+// spareTaken keeps what this start has repaired or archived from being removed just
+// because others have filled the disk, until the first rotation: it is what the
+// operator looks for after a crash.
+func (s *Store) spareTaken() {
+	s.vacuumMu.Lock()
+	defer s.vacuumMu.Unlock()
+	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
+	s.spared = make(map[string]bool)
+	for _, l := range s.leaving {
+		s.spared[filepath.Base(l.f.w.Path())] = true
+	}
+}
+
 // makeRoom removes old files when growing by one step would take from what is
 // to be kept free.
 func (s *Store) makeRoom() {
@@ -62,6 +76,9 @@ func (s *Store) vacuum() (next time.Duration, err error) {
 	if err != nil {
 		return retryPause, err
 	}
+	if s.counts.rotations.Load() > 0 {
+		s.spared = nil
+	}
 	limits := s.settings.Load().Limits
 	u := Usage{Bytes: sum, Limit: limits.allowed(sum, avail), Available: avail}
 	now, _ := s.clock()
@@ -79,7 +96,11 @@ func (s *Store) vacuum() (next time.Duration, err error) {
 		if f.aside() { // those are counted among themselves
 			count = aside
 		}
-		reason := limits.excess(f, now, u.Bytes, u.Limit, count)
+		limit := u.Limit
+		if s.spared[f.name] {
+			limit = limits.MaxUse
+		}
+		reason := limits.excess(f, now, u.Bytes, limit, count)
 		if reason == "" {
 			if limits.MaxRetention > 0 {
 				next = min(next, limits.MaxRetention-since(f.realtime, now))

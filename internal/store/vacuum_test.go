@@ -166,3 +166,31 @@ func TestVacuumBySize(t *testing.T) {
 		}
 	}
 }
+
+// TestRepairedFileIsSpared starts after a crash on a disk that others have
+// filled: what was repaired stays until the first rotation.
+func TestRepairedFileIsSpared(t *testing.T) {
+	s := open(t, testConfig(t.TempDir(), nil))
+	appendNumbered(t, s, 0, 10)
+	cfg := testConfig(crashed(t, s), &hookFS{})
+	s = open(t, cfg)
+	set := *s.settings.Load()
+	set.Limits.KeepFree, set.Limits.minUse = 1<<62, 1
+	s.settings.Store(&set)
+	for len(s.open()) > 1 { // the archiver is at it
+		<-s.progress.C()
+	}
+	if _, err := s.vacuum(); err != nil {
+		t.Fatal(err)
+	}
+	if got := storedIn(t, cfg.Dir, false, "system@"); len(got) != 10 {
+		t.Errorf("%d entries of the repaired file are left, want 10", len(got))
+	}
+	s.counts.rotations.Add(1)
+	if _, err := s.vacuum(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.usage.Load().Archived; got != 0 {
+		t.Errorf("%d archives after a rotation, want none", got)
+	}
+}
