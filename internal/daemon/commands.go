@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,8 +124,12 @@ var errDiskFull = errors.New("the disk is full: entries wait or are refused")
 
 // ready is what /readyz asks.
 func (d *daemon) ready() error {
-	if d.store.Status().Full {
+	st := d.store.Status()
+	if st.Full {
 		return errDiskFull
+	}
+	if st.Failing != nil {
+		return fmt.Errorf("writes fail and are tried again: %w", st.Failing)
 	}
 	return nil
 }

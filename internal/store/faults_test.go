@@ -232,3 +232,63 @@ func TestRenameIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestFailingWrites lets writes fail: the operator and an entry tell it, status
+// does until it works again, and nothing is lost.
+func TestFailingWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		fsys := &hookFS{}
+		cfg := testConfig(dir, fsys)
+		var operator said
+		cfg.Say = operator.say
+		s := open(t, cfg)
+		appendNumbered(t, s, 0, 10)
+		fsys.set(func(op, _ string) error {
+			if op == "write" {
+				return syscall.EIO
+			}
+			return nil
+		})
+		ticket, err := s.Append(t.Context(), []entry.Entry{line(0, "message 10")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Wait(t.Context(), ticket, settle.Appended); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Wait = %v, want EIO", err)
+		}
+		time.Sleep(10 * time.Second)
+		if err := s.Status().Failing; !errors.Is(err, syscall.EIO) {
+			t.Errorf("status says %v, want EIO", err)
+		}
+		told := 0
+		for _, l := range operator.lines {
+			if strings.Contains(l, "a write failed") {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("said %d times: %q", told, operator.lines)
+		}
+		fsys.set(nil)
+		if err := s.Wait(t.Context(), ticket, settle.Synced); err != nil {
+			t.Errorf("Wait when writes work again = %v", err)
+		}
+		if err := s.Synchronize(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := s.Status().Failing; err != nil {
+			t.Errorf("status still says %v", err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		verifyAll(t, dir)
+		if diff := cmp.Diff(numbered(0, 11), storedIn(t, dir, false, "system")); diff != "" {
+			t.Errorf("entries (-want +got):\n%s", diff)
+		}
+		if own := storedIn(t, dir, true, "system"); !strings.Contains(strings.Join(own, "\n"), "a write failed") {
+			t.Error("no entry tells that writes failed")
+		}
+	})
+}

@@ -24,11 +24,12 @@ type file struct {
 	// when it was opened. Guarded like realtime.
 	appended, n uint64
 
-	grow   atomic.Bool           // wants to be grown ahead
-	full   atomic.Bool           // the last write met a full disk
-	failed atomic.Pointer[error] // the sync that failed; such a file is set aside
-	gone   atomic.Bool           // somebody has removed it; failed is set too
-	told   atomic.Bool           // a Synchronize has returned that error
+	grow    atomic.Bool           // wants to be grown ahead
+	full    atomic.Bool           // the last write met a full disk
+	failing atomic.Pointer[error] // what the last write met, but for a full disk; nil: it did not fail
+	failed  atomic.Pointer[error] // the sync that failed; such a file is set aside
+	gone    atomic.Bool           // somebody has removed it; failed is set too
+	told    atomic.Bool           // a Synchronize has returned that error
 }
 
 // nextPrefix begins the names of prepared files, which no reader opens.
@@ -139,7 +140,18 @@ func (s *Store) noteSpace(f *file, err error) {
 			s.say("the disk is full: senders wait until there is space: " + err.Error())
 			s.archiver.Ring()
 		}
-	case err == nil && f.full.Swap(false):
+	case err != nil:
+		if f.failing.Swap(&err) == nil && s.seldom("write") {
+			text := "a write failed, it is tried again and senders wait: " + err.Error()
+			s.say(text)
+			s.later(event{3, msgStore, text})
+			s.janitor.Ring()
+		}
+	default:
+		f.failing.Store(nil)
+		if !f.full.Swap(false) {
+			return
+		}
 		const text = "the disk was full and senders waited; there is space again"
 		s.say(text)
 		s.later(event{4, msgSpaceAgain, text})

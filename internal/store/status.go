@@ -38,6 +38,8 @@ type Status struct {
 	Usage            Usage
 	// Prepared counts the files that wait, empty and hidden, to become current.
 	Prepared int
+	// Failing is what the last write met, other than a full disk; nil: none did.
+	Failing error
 	// Full: a write, or the preparation of the next file, has last met a full
 	// disk.
 	Full       bool
@@ -80,6 +82,9 @@ func (s *Store) Status() Status {
 		st.Buffered += stats.Buffered
 		st.Unsynced += stats.Unsynced
 		st.Full = st.Full || f.full.Load()
+		if err := f.failing.Load(); err != nil {
+			st.Failing = *err
+		}
 	}
 	return st
 }
