@@ -53,7 +53,7 @@ func (c *conn) serve(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		out := c.server.answer(ctx, c.uid, in)
+		out := c.server.answer(ctx, c, c.uid, in)
 		if in.Oneway {
 			continue
 		}

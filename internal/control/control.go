@@ -65,6 +65,7 @@ type Server struct {
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu
 	perUID map[uint32]int     // guarded by mu; no zero values
+	slow   map[uint32]int     // guarded by mu; calls in progress that may wait for the disk; no zero values
 	ending bool               // guarded by mu; no new connections
 
 	freed   chan struct{} // capacity 1: a connection has ended
@@ -94,6 +95,7 @@ func New(d Daemon, info Info, l Limits) *Server {
 		owner:  uint32(os.Geteuid()),
 		conns:  make(map[*conn]struct{}),
 		perUID: make(map[uint32]int),
+		slow:   make(map[uint32]int),
 		freed:  make(chan struct{}, 1),
 	}
 }
@@ -173,6 +175,26 @@ func (s *Server) forget(c *conn) {
 	select {
 	case s.freed <- struct{}{}:
 	default:
+	}
+}
+
+// beginSlow reports whether the user may wait for the disk once more: others of
+// his connections are kept for commands that do not, such as Status.
+func (s *Server) beginSlow(uid uint32) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slow[uid] >= max(1, s.limits.ConnsPerUID/2) {
+		return false
+	}
+	s.slow[uid]++
+	return true
+}
+
+func (s *Server) endSlow(uid uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slow[uid]--; s.slow[uid] == 0 {
+		delete(s.slow, uid)
 	}
 }
 

@@ -30,9 +30,13 @@ type fakeDaemon struct {
 	err              error
 }
 
-func (d *fakeDaemon) Synchronize(context.Context) error {
+func (d *fakeDaemon) Synchronize(ctx context.Context) error {
 	if d.gate != nil {
-		<-d.gate
+		select {
+		case <-d.gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	d.syncs.Add(1)
 	return d.err
@@ -295,12 +299,12 @@ func TestCommandsNeedRootOrTheOwner(t *testing.T) {
 	s.owner = 1000
 	for _, m := range []string{MethodSynchronize, MethodRotate, MethodFlushToVar, MethodRelinquishVar} {
 		for uid, want := range map[uint32]string{0: "", 1000: "", 1001: ErrorPermissionDenied} {
-			if got := s.answer(t.Context(), uid, call{Method: m}).Error; got != want {
+			if got := s.answer(t.Context(), nil, uid, call{Method: m}).Error; got != want {
 				t.Errorf("%s by uid %d: error %q, want %q", m, uid, got, want)
 			}
 		}
 	}
-	if got := s.answer(t.Context(), 1001, call{Method: MethodStatus}).Error; got != "" {
+	if got := s.answer(t.Context(), nil, 1001, call{Method: MethodStatus}).Error; got != "" {
 		t.Errorf("Status by uid 1001: error %q", got)
 	}
 	if n := d.syncs.Load(); n != 2 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"syscall"
@@ -41,14 +42,16 @@ type method struct {
 	params []string
 	// owner: only root and the daemon's own user may call it.
 	owner bool
-	run   func(*Server, context.Context, call) reply
+	// slow: it may wait for the disk.
+	slow bool
+	run  func(*Server, context.Context, call) reply
 }
 
 // findMethod returns the method called name.
 func findMethod(name string) (method, bool) {
 	for _, m := range [...]method{
-		{name: MethodSynchronize, params: []string{"offline"}, owner: true, run: (*Server).synchronize},
-		{name: MethodRotate, owner: true, run: (*Server).rotate},
+		{name: MethodSynchronize, params: []string{"offline"}, owner: true, slow: true, run: (*Server).synchronize},
+		{name: MethodRotate, owner: true, slow: true, run: (*Server).rotate},
 		{name: MethodFlushToVar, owner: true, run: (*Server).nothingToMove},
 		{name: MethodRelinquishVar, owner: true, run: (*Server).nothingToMove},
 		{name: MethodStatus, run: (*Server).status},
@@ -62,8 +65,8 @@ func findMethod(name string) (method, bool) {
 	return method{}, false
 }
 
-// answer runs one call of the user uid.
-func (s *Server) answer(ctx context.Context, uid uint32, in call) reply {
+// answer runs one call of the user uid, whose connection is c if there is one.
+func (s *Server) answer(ctx context.Context, c *conn, uid uint32, in call) reply {
 	m, ok := findMethod(in.Method)
 	if !ok {
 		return failure(ErrorMethodNotFound, map[string]string{"method": in.Method})
@@ -80,6 +83,18 @@ func (s *Server) answer(ctx context.Context, uid uint32, in call) reply {
 		if !slices.Contains(m.params, name) {
 			return invalid(name)
 		}
+	}
+	if !m.slow {
+		return m.run(s, ctx, in)
+	}
+	if !s.beginSlow(uid) {
+		return outcome(fmt.Errorf("too many commands in progress: %w", syscall.EBUSY))
+	}
+	defer s.endSlow(uid)
+	if c != nil {
+		var done func()
+		ctx, done = c.watch(ctx)
+		defer done()
 	}
 	return m.run(s, ctx, in)
 }
