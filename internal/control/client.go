@@ -60,7 +60,7 @@ func Call(ctx context.Context, path, method string, params any) (json.RawMessage
 	}
 	var buf []byte
 	var start int
-	answer, err := nextMessage(nc, &buf, &start, DefaultMessage)
+	answer, err := nextMessage(nc, &buf, &start, DefaultMessage, nil)
 	if err != nil {
 		return nil, because(ctx, fmt.Errorf("no reply: %w", err))
 	}

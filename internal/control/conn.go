@@ -10,6 +10,10 @@ import (
 	"time"
 )
 
+// errTooMuch ends a connection whose user, or all, have too many bytes of
+// messages here that have not ended.
+var errTooMuch = errors.New("too many bytes of unfinished messages")
+
 // errTooLong ends a connection whose message exceeds the limit.
 var errTooLong = errors.New("message too long")
 
@@ -25,6 +29,8 @@ type conn struct {
 
 	buf   []byte // read and not yet consumed bytes: buf[start:]
 	start int
+	held  int  // guarded by server.mu; size of a large buf, counted there
+	half  bool // a message has begun and not ended
 }
 
 // call is one message of a client.
@@ -65,15 +71,17 @@ func (c *conn) serve(ctx context.Context) {
 
 // next returns the bytes before the next NUL, valid until the following call.
 func (c *conn) next() ([]byte, error) {
-	return nextMessage(c.nc, &c.buf, &c.start, c.server.limits.Message)
+	return nextMessage(c.nc, &c.buf, &c.start, c.server.limits.Message, c)
 }
 
 // nextMessage reads one NUL-terminated message of at most limit bytes from r.
-// buf[start:] holds what was read beyond the previous message.
-func nextMessage(r io.Reader, buf *[]byte, start *int, limit int) ([]byte, error) {
+// buf[start:] holds what was read beyond the previous message. c, if there is
+// one, accounts for buf.
+func nextMessage(r io.Reader, buf *[]byte, start *int, limit int, c *conn) ([]byte, error) {
 	scanned := *start
 	for {
 		if i := bytes.IndexByte((*buf)[scanned:], 0); i >= 0 {
+			c.whole()
 			message := (*buf)[*start : scanned+i]
 			*start = scanned + i + 1
 			return message, nil
@@ -86,18 +94,24 @@ func nextMessage(r io.Reader, buf *[]byte, start *int, limit int) ([]byte, error
 			// Keep the rest in the old buffer when it is small, in a new one when a
 			// long message had made it big.
 			rest := (*buf)[*start:]
-			if cap(*buf) > 16*firstBuffer && len(rest) < firstBuffer {
+			if cap(*buf) > firstBuffer && len(rest) < firstBuffer {
 				*buf = append(make([]byte, 0, firstBuffer), rest...)
+				c.hold(firstBuffer) //nolint:errcheck // less than before
 			} else {
 				*buf = append((*buf)[:0], rest...)
 			}
 			scanned, *start = len(*buf), 0
 		}
 		if len(*buf) == cap(*buf) {
-			grown := make([]byte, len(*buf), max(firstBuffer, 2*cap(*buf)))
+			size := max(firstBuffer, min(2*cap(*buf), limit+firstBuffer))
+			if err := c.hold(size); err != nil {
+				return nil, err
+			}
+			grown := make([]byte, len(*buf), size)
 			copy(grown, *buf)
 			*buf = grown
 		}
+		c.begun(len(*buf) > *start)
 		n, err := r.Read((*buf)[len(*buf):cap(*buf)])
 		*buf = (*buf)[:len(*buf)+n]
 		if n == 0 && err != nil {

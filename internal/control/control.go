@@ -38,18 +38,27 @@ type Limits struct {
 	Conns int
 	// ConnsPerUID bounds the open connections of one user. 0: DefaultConnsPerUID.
 	ConnsPerUID int
+	// Held bounds the bytes of buffers over 4 KiB, in which messages are that have
+	// not ended; HeldPerUID those of one user. Who exceeds it is closed. 0:
+	// DefaultHeld, DefaultHeldPerUID; both allow at least one whole message.
+	Held, HeldPerUID int
 }
 
-// Defaults of Limits, those of systemd's varlink server.
+// Defaults of Limits; the first three are those of systemd's varlink server.
 const (
 	DefaultMessage     = 16 << 20
 	DefaultConns       = 4096
 	DefaultConnsPerUID = 128
+	DefaultHeld        = 128 << 20
+	DefaultHeldPerUID  = 32 << 20
 )
 
 // replyTimeout is how long a client may leave a reply unread before its
 // connection is closed.
 const replyTimeout = 10 * time.Second
+
+// messageTimeout is how long a message may take from its first byte to its last.
+const messageTimeout = 30 * time.Second
 
 // acceptBackoff is how long accepting rests when the process is out of
 // descriptors, unless one of our own connections ends earlier.
@@ -60,11 +69,14 @@ type Server struct {
 	daemon Daemon
 	info   Info
 	limits Limits
-	owner  uint32 // uid of the daemon, allowed to command it besides root
+	owner  uint32        // uid of the daemon, allowed to command it besides root
+	wait   time.Duration // messageTimeout
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu
 	perUID map[uint32]int     // guarded by mu; no zero values
+	held   int                // guarded by mu; bytes of large buffers
+	heldBy map[uint32]int     // guarded by mu; by user; no zero values
 	slow   map[uint32]int     // guarded by mu; calls in progress that may wait for the disk; no zero values
 	ending bool               // guarded by mu; no new connections
 
@@ -85,6 +97,14 @@ func New(d Daemon, info Info, l Limits) *Server {
 	if l.Conns <= 0 {
 		l.Conns = DefaultConns
 	}
+	if l.Held <= 0 {
+		l.Held = DefaultHeld
+	}
+	if l.HeldPerUID <= 0 {
+		l.HeldPerUID = DefaultHeldPerUID
+	}
+	l.HeldPerUID = max(l.HeldPerUID, l.Message+firstBuffer)
+	l.Held = max(l.Held, l.HeldPerUID)
 	if l.ConnsPerUID <= 0 {
 		l.ConnsPerUID = DefaultConnsPerUID
 	}
@@ -93,9 +113,11 @@ func New(d Daemon, info Info, l Limits) *Server {
 		info:   info,
 		limits: l,
 		owner:  uint32(os.Geteuid()),
+		wait:   messageTimeout,
 		conns:  make(map[*conn]struct{}),
 		perUID: make(map[uint32]int),
 		slow:   make(map[uint32]int),
+		heldBy: make(map[uint32]int),
 		freed:  make(chan struct{}, 1),
 	}
 }
@@ -168,6 +190,7 @@ func (s *Server) forget(c *conn) {
 	c.nc.Close() //nolint:errcheck // the peer may be gone already
 	s.mu.Lock()
 	delete(s.conns, c)
+	s.account(c, 0)
 	if s.perUID[c.uid]--; s.perUID[c.uid] == 0 {
 		delete(s.perUID, c.uid)
 	}

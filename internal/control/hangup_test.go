@@ -24,7 +24,7 @@ const syncCall = `{"method":"io.systemd.Journal.Synchronize"}`
 // A call ends when its client hangs up, also when it has sent further calls.
 func TestHangUpEndsTheCall(t *testing.T) {
 	d := &waitingDaemon{begun: make(chan struct{}), ended: make(chan struct{})}
-	path := start(t, d, Limits{ConnsPerUID: 2})
+	path := start(t, d, Limits{ConnsPerUID: 8}) // a call gives its place back just after its end
 	for _, calls := range [][]string{{syncCall}, {syncCall, `{"method":"a.B"}`}, {syncCall}} {
 		c := dial(t, path)
 		c.say(t, calls...)

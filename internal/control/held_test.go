@@ -1,0 +1,111 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// What a user leaves unfinished is bounded, and what has ended does not count.
+func TestUnfinishedMessagesAreBounded(t *testing.T) {
+	for _, l := range []Limits{{Message: 64 << 10, HeldPerUID: 200 << 10}, {Message: 64 << 10, Held: 200 << 10, HeldPerUID: 200 << 10}} {
+		path := start(t, &fakeDaemon{}, l)
+		long := append([]byte(`{"method":"a.`), bytes.Repeat([]byte("x"), 60<<10)...)
+		var open []client
+		for range 10 { // whole ones, again and again
+			c := dial(t, path)
+			c.say(t, string(long)+`"}`)
+			if c.hear() == "closed" || !again(t, c) {
+				t.Fatal("closed after a whole message")
+			}
+			open = append(open, c)
+		}
+		for i := range 5 {
+			if _, err := open[i].Write(long); err != nil && i < 3 {
+				t.Fatal(err)
+			}
+		}
+		closed := 0
+		for i := range 5 {
+			// Those with room are still read: their message ends.
+			open[i].Write([]byte("\"}\x00")) //nolint:errcheck // it may be closed
+			if open[i].hear() == "closed" {
+				closed++
+			} else {
+				again(t, open[i])
+			}
+		}
+		if closed == 0 || closed == 5 {
+			t.Errorf("%+v: %d of 5 unfinished messages closed", l, closed)
+		}
+		c := dial(t, path)
+		c.say(t, string(long)+`"}`)
+		if c.hear() == "closed" {
+			t.Error("closed although all others have ended")
+		}
+	}
+}
+
+// again has a short call answered: then the buffer of what came before is gone.
+func again(t *testing.T, c client) bool {
+	c.say(t, `{"method":"a.B"}`)
+	return c.hear() != "closed"
+}
+
+func TestHold(t *testing.T) {
+	s := New(&fakeDaemon{}, Info{}, Limits{Message: 1 << 20, HeldPerUID: 4 << 20, Held: 6 << 20})
+	a, b, other := &conn{server: s, uid: 1}, &conn{server: s, uid: 1}, &conn{server: s, uid: 2}
+	for i, step := range []struct {
+		c    *conn
+		size int
+		want error
+	}{
+		{a, 3 << 20, nil},
+		{b, 2 << 20, errTooMuch},
+		{b, 1 << 20, nil},
+		{b, firstBuffer, nil},
+		{other, 4 << 20, errTooMuch}, // with the others
+		{other, 3 << 20, nil},
+		{a, 4 << 20, errTooMuch},
+		{other, firstBuffer, nil},
+		{a, 4 << 20, nil},
+		{a, 0, nil},
+	} {
+		if err := step.c.hold(step.size); err != step.want { //nolint:errorlint // it is not wrapped
+			t.Errorf("step %d: %v, want %v", i, err, step.want)
+		}
+	}
+	if s.held != 0 || len(s.heldBy) != 0 {
+		t.Errorf("%d bytes of %d users are left", s.held, len(s.heldBy))
+	}
+}
+
+// A message that has begun must end in time; between messages there is no limit.
+func TestMessageMustEnd(t *testing.T) {
+	path := filepath.Join(shortDir(t), "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(&fakeDaemon{}, Info{}, Limits{})
+	s.wait = time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	idle, half := dial(t, path), dial(t, path)
+	again(t, idle)
+	half.Write([]byte(`{"method":`)) //nolint:errcheck // its end is looked at
+	if got := half.hear(); got != "closed" {
+		t.Errorf("half a message: %s, want closed", got)
+	}
+	if !again(t, idle) {
+		t.Error("an idle connection was closed")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
