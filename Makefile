@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 FUZZALL  ?= 1h
 SEEDS    ?= 2000
 
-.PHONY: all build test vet lint fmt race cross fuzz crash demo bench vuln ci
+.PHONY: all build test vet lint fmt race cross fuzz long crash demo bench vuln ci
 all: build vet lint test
 
 build:
@@ -26,6 +26,8 @@ cross:
 	for os in darwin freebsd windows; do echo "$$os"; GOOS=$$os $(GO) build $(PORTABLE) || exit 1; done
 fuzz:
 	.ci/fuzz $(FUZZTIME) $(FUZZALL)
+long:
+	TIDEMARK_FULL=1 TIDEMARK_SEEDS=400 $(GO) test -count=1 -run 'TestQuery|StressRepair' ./internal/compat ./journal
 crash:
 	TIDEMARK_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout=60m -run 'Crash|Stress' ./...
 demo:

@@ -124,10 +124,10 @@ func checkRepair(t *testing.T, damaged []byte) {
 	wVerifyBytes(t, fs.Bytes(wCrashPath))
 }
 
-func TestRepairOfDamagedFiles(t *testing.T) {
+func TestStressRepairOfDamagedFiles(t *testing.T) {
 	for _, fl := range []Flavour{{}, {Regular: true, Unkeyed: true}} {
 		b := wFileBytes(t, fl, 150)
-		for seed := range uint64(400) {
+		for seed := range uint64(crashRuns(120)) {
 			t.Run(fmt.Sprintf("regular %v seed %d", fl.Regular, seed), func(t *testing.T) { checkRepair(t, wDamage(b, seed)) })
 		}
 	}

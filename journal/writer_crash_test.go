@@ -256,7 +256,7 @@ func TestCrashKilledWriter(t *testing.T) {
 // The power goes at any moment, and again while the file is repaired.
 // Everything that was acknowledged as synced comes back.
 func TestCrashPowerCuts(t *testing.T) {
-	runs := crashRuns(15)
+	runs := crashRuns(10)
 	for i := range runs {
 		seed := uint64(i)
 		synctest.Test(t, func(t *testing.T) {

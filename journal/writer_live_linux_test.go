@@ -137,16 +137,22 @@ func TestWriterIsReadWhileItWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A fast writer would make each look longer than the one before.
+	const perLook = 3000
 	stop, done := make(chan struct{}), make(chan int)
+	look := make(chan struct{}, 4)
 	go func() {
 		g := newWGen(9)
-		n := 0
+		n, until := 0, 0
 		for {
-			select {
-			case <-stop:
-				done <- n
-				return
-			default:
+			if n >= until {
+				select {
+				case <-stop:
+					done <- n
+					return
+				case <-look:
+					until += perLook
+				}
 			}
 			_, k, err := w.Append(t.Context(), g.batch(1+g.r.IntN(20)))
 			n += k
@@ -162,6 +168,7 @@ func TestWriterIsReadWhileItWrites(t *testing.T) {
 	}()
 	last := 0
 	for range 4 {
+		look <- struct{}{}
 		out := wExport(t, path)
 		n := bytes.Count(out, []byte("__CURSOR="))
 		if m := bytes.Count(out, []byte("\nMESSAGE=message ")); m != n || n < last {
