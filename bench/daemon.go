@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,7 +67,7 @@ func startJournald(ctx context.Context, s settings) (*daemon, error) {
 	}
 	d := &daemon{name: "journald", data: data, run: "/run/systemd/journal"}
 	d.cmd = exec.Command("/lib/systemd/systemd-journald")
-	return d, d.start(ctx, "io.systemd.journal")
+	return d, d.start(ctx, s)
 }
 
 // startTidemark starts tidemark on a fresh directory of the same file system,
@@ -83,28 +84,45 @@ func startTidemark(ctx context.Context, s settings) (*daemon, error) {
 		return nil, err
 	}
 	d.conf = conf.Name()
-	_, err = conf.WriteString("[Journal]\n" + s.sizes())
+	text := "[Journal]\n" + s.sizes()
+	if s.nice != "" {
+		text += "Nice=" + s.nice + "\n"
+	}
+	_, err = conf.WriteString(text)
 	if err = errors.Join(err, conf.Close()); err != nil {
 		return nil, err
 	}
 	d.cmd.Args = append(d.cmd.Args, "--config", d.conf)
-	return d, d.start(ctx, "io.systemd.journal")
+	return d, d.start(ctx, s)
 }
 
-// start waits for the daemon's control socket to appear.
-func (d *daemon) start(ctx context.Context, socket string) error {
+// start waits until the daemon says that it is ready, as daemons tell systemd.
+func (d *daemon) start(ctx context.Context, s settings) error {
+	path := filepath.Join(s.dir, "notify")
+	_ = os.Remove(path) // of the daemon before
+	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = notify.Close() }() // has served its purpose
 	d.cmd.Stdout, d.cmd.Stderr = &d.printf, &d.printf
+	d.cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+path)
 	if err := d.cmd.Start(); err != nil {
 		return err
 	}
-	deadline := time.Now().Add(15 * time.Second)
-	for time.Now().Before(deadline) && ctx.Err() == nil {
-		if _, err := os.Stat(filepath.Join(d.run, socket)); err == nil {
+	stop := context.AfterFunc(ctx, func() { _ = notify.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	_ = notify.SetReadDeadline(time.Now().Add(15 * time.Second)) // cannot fail on an open socket
+	b := make([]byte, 4<<10)
+	for {
+		n, err := notify.Read(b)
+		if err != nil {
+			return errors.Join(fmt.Errorf("%s did not come up: %w", d.name, err), d.stop())
+		}
+		if strings.Contains("\n"+string(b[:n])+"\n", "\nREADY=1\n") {
 			return nil
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	return errors.Join(fmt.Errorf("%s did not come up: %s", d.name, d.printf.String()), d.stop())
 }
 
 func (d *daemon) stop() error {

@@ -31,6 +31,7 @@ type settings struct {
 	senders  []int
 	qlens    []int
 	paths    []string
+	nice     string
 	fileSize string
 }
 
@@ -50,6 +51,7 @@ func main() {
 	flag.StringVar(&qlens, "qlen", "512,10", "ingest: values of net.unix.max_dgram_qlen")
 	flag.StringVar(&paths, "paths", "native,syslog,stdout", "ingest: ways in")
 	flag.StringVar(&s.fileSize, "filesize", "", "SystemMaxFileSize= for both sides, such as 1G (default: what both take by themselves)")
+	flag.StringVar(&s.nice, "nice", "", "tidemark's scheduling priority (default: its own choice; journald has 0)")
 	flag.Parse()
 	s.senders, s.qlens, s.paths = ints(senders), ints(qlens), strings.Split(paths, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
