@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,8 +28,10 @@ type listener struct {
 	file *os.File
 	raw  syscall.RawConn
 	gate gate
-	pool sync.Pool     // of *streamBuffer
-	turn chan struct{} // holds a value for each stream that has a buffer
+
+	latest atomic.Pointer[stream] // the stream read last
+	pool   sync.Pool              // of *streamBuffer
+	turn   chan struct{}          // holds a value for each stream that has a buffer
 
 	mu      sync.Mutex
 	streams map[*stream]struct{} // guarded by mu
@@ -111,7 +114,7 @@ func (l *listener) accept(ctx context.Context, park bool) (bool, error) {
 	var errno error
 	err := l.raw.Read(func(s uintptr) bool {
 		for {
-			fd, _, errno = unix.Accept4(int(s), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+			fd, _, errno = unix.Accept4(int(s), unix.SOCK_CLOEXEC)
 			switch {
 			case errors.Is(errno, unix.EINTR), errors.Is(errno, unix.ECONNABORTED):
 				continue
@@ -153,6 +156,12 @@ func (l *listener) rest(ctx context.Context) {
 // start gives a connection to a goroutine of its own, or closes it.
 func (l *listener) start(ctx context.Context, fd int) {
 	s, err := newStream(l, fd)
+	for errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		if l.rest(ctx); ctx.Err() != nil {
+			break
+		}
+		s, err = newStream(l, fd)
+	}
 	if err != nil {
 		unix.Close(fd) //nolint:errcheck // nothing was written to it
 		l.in.counts.add(stdoutRead, 1)
@@ -169,7 +178,7 @@ func (l *listener) start(ctx context.Context, fd int) {
 	}
 	l.mu.Unlock()
 	if refused {
-		s.file.Close() //nolint:errcheck // nothing was written to it
+		s.closeFiles()
 		l.in.counts.add(stdoutTooMany, 1)
 		return
 	}

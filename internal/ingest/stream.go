@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -55,8 +54,10 @@ type stream struct {
 	l    *listener
 	file *os.File
 	raw  syscall.RawConn
+	bell *watch // wakes us when there is something to read
 	gate gate
-	try  func(fd uintptr) bool
+	try  func() bool      // s.attempt, bound once
+	recv func(fd uintptr) // s.recvmsg, bound once
 
 	header   streamHeader
 	id       entry.Field // _STREAM_ID
@@ -73,7 +74,9 @@ type stream struct {
 	park  bool
 	n     int
 	errno error
-	now   time.Duration
+	now   time.Duration // of the last read
+
+	before time.Duration // of the one before, or of the end of a pause behind it
 }
 
 // newStream takes over fd if it returns no error.
@@ -90,14 +93,20 @@ func newStream(l *listener, fd int) (*stream, error) {
 	s := &stream{l: l, id: entry.Field("_STREAM_ID=" + hex.EncodeToString(id))}
 	s.peer = credentials{cred.Pid, cred.Uid, cred.Gid}
 	s.creds = s.peer
-	s.file = os.NewFile(uintptr(fd), "stdout stream")
-	s.gate.deadline = s.file.SetReadDeadline
-	s.try = s.attempt
-	if s.raw, err = s.file.SyscallConn(); err != nil {
+	if s.bell, err = newWatch(fd, streamName); err != nil {
 		return nil, fmt.Errorf("accept stream: %w", err)
 	}
+	s.file = os.NewFile(uintptr(fd), streamName)
+	if s.raw, err = s.file.SyscallConn(); err != nil {
+		s.bell.close()
+		return nil, fmt.Errorf("accept stream: %w", err)
+	}
+	s.gate.deadline = s.bell.deadline
+	s.try, s.recv = s.attempt, s.recvmsg
 	return s, nil
 }
+
+const streamName = "stdout stream"
 
 // streamHeader is what a client says about its lines before it sends them.
 type streamHeader struct {
@@ -156,7 +165,7 @@ func parseBool(s string) (value, ok bool) {
 func (s *stream) run(ctx context.Context) {
 	var waiting []*barrier
 	defer func() {
-		s.file.Close() //nolint:errcheck // nothing was written to it
+		s.closeFiles()
 		s.gate.close(waiting, ctx.Err() != nil)
 		s.returnBuffer()
 	}()
@@ -199,6 +208,9 @@ func (s *stream) run(ctx context.Context) {
 				return
 			}
 			s.returnBuffer() // others may be waiting for it
+			if !due {
+				s.gather()
+			}
 			// The end of the stream may stand behind the last byte: read once more.
 			passed = goal == 0
 			goal = max(goal-s.n, min(goal, 0))
@@ -214,97 +226,6 @@ func (s *stream) run(ctx context.Context) {
 				return
 			}
 		}
-	}
-}
-
-// queued is how many bytes the kernel holds for this stream.
-func (s *stream) queued() int {
-	n := 0
-	control1(s.raw, func(fd int) (err error) { //nolint:errcheck // a closed socket holds nothing
-		n, err = unix.IoctlGetInt(fd, unix.SIOCINQ)
-		return err
-	})
-	return n
-}
-
-// receive reads once: n bytes behind the unfinished line in buf, 0 at the end of
-// the stream, -1 if there is nothing and park is not set, noTurn if it has to
-// wait for a buffer.
-//
-//	recvmsg(fd, msg, MSG_DONTWAIT|MSG_CMSG_CLOEXEC) = n or EAGAIN
-func (s *stream) receive(park bool) error {
-	s.park, s.n, s.errno = park, -1, nil
-	if err := s.raw.Read(s.try); err != nil {
-		s.returnBuffer()
-		return err
-	}
-	return s.errno
-}
-
-func (s *stream) attempt(fd uintptr) bool {
-	if s.buf == nil && !s.takeBuffer() {
-		s.n = noTurn
-		return true
-	}
-	b := s.buf
-	kept := copy(b.data, s.rest)
-	space := b.data[kept:min(kept+streamRead, len(b.data))]
-	b.iov.Base = &space[0]
-	b.iov.SetLen(len(space))
-	for {
-		b.hdr = unix.Msghdr{Iov: &b.iov, Control: &b.ctrl.b[0]}
-		b.hdr.SetIovlen(1)
-		b.hdr.SetControllen(controlSize)
-		n, errno := recvmsg(fd, &b.hdr)
-		switch errno {
-		case 0:
-			s.n = n
-			b.msg.clear()
-			b.msg.control(b.ctrl.b[:b.hdr.Controllen])
-			return true
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			if s.park {
-				s.returnBuffer()
-			}
-			return !s.park
-		case unix.ECONNRESET:
-			s.n = 0
-			b.msg.clear()
-			return true
-		default:
-			s.errno = errno
-			return true
-		}
-	}
-}
-
-// recvmsg is recvmsg(2) that never waits.
-func recvmsg(fd uintptr, h *unix.Msghdr) (int, syscall.Errno) {
-	n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(h)), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
-	return int(n), errno
-}
-
-// takeBuffer gets a buffer if a turn is free.
-func (s *stream) takeBuffer() bool {
-	if !s.turn && !s.l.tryTurn() {
-		return false
-	}
-	s.turn = true
-	s.buf = s.l.pool.Get().(*streamBuffer)
-	return true
-}
-
-// returnBuffer gives the buffer and the turn to other streams.
-func (s *stream) returnBuffer() {
-	if s.buf != nil {
-		s.l.pool.Put(s.buf)
-		s.buf = nil
-	}
-	if s.turn {
-		s.l.endTurn()
-		s.turn = false
 	}
 }
 
