@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,22 +26,41 @@ func crashed(t *testing.T, s *Store) (dir string) {
 	if err := os.Mkdir(to, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names(t, s.dir) {
-		in, err := os.Open(filepath.Join(s.dir, name))
-		if err != nil {
+	// A copy is taken while the janitor may rename: one that no rename has
+	// crossed counts.
+	for {
+		before := names(t, s.dir)
+		err := copyFiles(s.dir, to, before)
+		if err == nil && slices.Equal(before, names(t, s.dir)) {
+			return dir
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
+		}
+		for _, name := range names(t, to) {
+			if err := os.Remove(filepath.Join(to, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func copyFiles(from, to string, names []string) error {
+	for _, name := range names {
+		in, err := os.Open(filepath.Join(from, name))
+		if err != nil {
+			return err
 		}
 		out, err := os.Create(filepath.Join(to, name))
-		if err != nil {
-			t.Fatal(err)
+		if err == nil {
+			_, err = io.Copy(out, in)
+			err = errors.Join(err, out.Close())
 		}
-		if _, err := io.Copy(out, in); err != nil {
-			t.Fatal(err)
+		if err = errors.Join(err, in.Close()); err != nil {
+			return err
 		}
-		in.Close()
-		out.Close()
 	}
-	return dir
+	return nil
 }
 
 func TestCleanFileIsGoneOnWith(t *testing.T) {
