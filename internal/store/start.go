@@ -175,11 +175,18 @@ func (s *Store) goOn(sl *slot, f *file) (*file, *note) {
 	return nil, &note{6, msgRotated, fmt.Sprintf("%s.journal rotated to %s: the clock went back by %s", sl.base, kept, back)}
 }
 
+// shortestHeader is the size of the oldest journal header, in bytes.
+const shortestHeader = 208
+
 // takeLost puts a prepared file into the archive that had entries but not its
 // name yet, and removes one without.
 func (s *Store) takeLost(name string) (*note, error) {
 	path := filepath.Join(s.dir, name)
 	h, err := s.header(name)
+	// A kill while the file was created: not even a header, so nothing else.
+	if fi, statErr := s.fs.Stat(path); err != nil && statErr == nil && fi.Size() < shortestHeader && s.fs.Remove(path) == nil {
+		return nil, nil
+	}
 	if err == nil && h.NEntries == 0 && h.TailObjectOffset <= h.DataHashTableOffset && s.fs.Remove(path) == nil {
 		return nil, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -334,5 +335,26 @@ func TestFilesAreForTheirReaders(t *testing.T) {
 	}
 	if _, err := syscall.Getxattr(filepath.Join(s.dir, "system.journal"), "system.posix_acl_access", b); !errors.Is(err, syscall.ENODATA) {
 		t.Errorf("system.journal has an ACL: %v", err)
+	}
+}
+
+// A prepared file that a kill left without a header holds nothing: it is removed
+// at the next start, not kept as a damaged journal.
+func TestPreparedFileWithoutHeaderIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	machine := filepath.Join(dir, testMachine.String())
+	if err := os.Mkdir(machine, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{0, 100} {
+		if err := os.WriteFile(filepath.Join(machine, nextPrefix+"00000000000000"+strconv.Itoa(size)), make([]byte, size), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, testConfig(dir, nil))
+	for _, name := range names(t, s.dir) {
+		if strings.HasSuffix(name, "~") || strings.HasPrefix(name, nextPrefix+"00000000000000") {
+			t.Errorf("%s is there", name)
+		}
 	}
 }
