@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -43,8 +42,9 @@ func (w Warning) String() string { return fmt.Sprintf("%s:%d: %s", w.Path, w.Lin
 
 // Load reads the file path and then, in the order of their names, its drop-ins
 // path.d/*.conf; what is read later wins. A missing file is an error only if
-// required is set. Unknown keys and sections, and keys of journald that tidemark
-// does not act on, are warnings. Every error is an *Error.
+// required is set; one that ReadFile refuses is always one. Unknown keys and
+// sections, and keys of journald that tidemark does not act on, are warnings.
+// Every error is an *Error.
 func Load(path string, required bool) (Config, []Warning, error) {
 	c := Defaults()
 	var warnings []Warning
@@ -54,15 +54,11 @@ func Load(path string, required bool) (Config, []Warning, error) {
 		return c, nil, &Error{Path: path, Err: err}
 	}
 	for i, p := range append(paths, dropIns...) {
-		data, err := os.ReadFile(p)
+		data, err := ReadFile(p)
 		if errors.Is(err, fs.ErrNotExist) && (i > 0 || !required) {
 			continue
 		}
 		if err != nil {
-			var pe *fs.PathError
-			if errors.As(err, &pe) {
-				err = pe.Err // the path is said by Error
-			}
 			return c, warnings, &Error{Path: p, Err: err}
 		}
 		more, err := c.Parse(p, string(data))
