@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -17,15 +16,25 @@ import (
 // controlSocket is the daemon's socket for commands in its run directory.
 const controlSocket = "io.systemd.journal"
 
-// command runs one method of the daemon behind the flag --run.
-func command(ctx context.Context, runFlag, method string) (json.RawMessage, error) {
-	path := filepath.Join(environment().FindRunDir(runFlag), controlSocket)
+// command runs one method of the daemon behind the flag --run. notes gets
+// warnings.
+func command(ctx context.Context, runFlag, method string, notes io.Writer) (json.RawMessage, error) {
+	dir, err := runDir(runFlag, notes)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, controlSocket)
 	out, err := control.Call(ctx, path, method, nil)
+	var refused *control.Error
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, fmt.Errorf("%s: no daemon answers: start one with tidemark serve, or say where it is with --run or TIDEMARK_RUN", path)
-	case err != nil:
+	case errors.As(err, &refused) && refused.Name == control.ErrorPermissionDenied:
+		return nil, fmt.Errorf("%s: %w: run this as one of them, with sudo for example", path, err)
+	case errors.As(err, &refused):
 		return nil, fmt.Errorf("%s: %w", path, err)
+	case ctx.Err() != nil:
+		return nil, silent()
+	case err != nil:
+		return nil, unreachable(path, err)
 	}
 	return out, nil
 }
@@ -39,11 +48,11 @@ func newCommandCmd(verb, short, method string) *cobra.Command {
 		Example: "  tidemark " + verb + "\n  tidemark " + verb + " --run ./run",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := command(cmd.Context(), run, method)
+			_, err := command(cmd.Context(), run, method, cmd.ErrOrStderr())
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&run, "run", "", "`directory` of the daemon's sockets (default: $TIDEMARK_RUN, else serve's)")
+	cmd.Flags().StringVar(&run, "run", "", runHelp)
 	completeFlags(cmd, nil, "run")
 	return cmd
 }

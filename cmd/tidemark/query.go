@@ -56,7 +56,7 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if done, err := a.runCommand(ctx, stderr); done {
 		return err
 	}
-	dirs, files := a.source(calledAsJournalctl())
+	dirs, files := a.source(stderr)
 	j, f, err := openSource(a, dirs, files, stdout)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 		defer f.watcher.Close()
 	}
 	if len(j.Files())+len(j.Skipped()) == 0 && !a.query.Quiet {
-		a.sayNoFiles(stderr, dirs)
+		a.sayNoFiles(stderr)
 	}
 	out := newQueryOutput(a, stdout)
 	defer out.close()
@@ -194,11 +194,12 @@ func watchSource(j *journal.Journal, dirs, files []string, wants func(path strin
 	return &followed{follow.NewOf(j, w, wants), w}, nil
 }
 
-// defaultDirs are tidemark's own directory and, with all, those that journald
-// writes: of this machine only, or of any with merge.
-func defaultDirs(all, merge bool) []string {
+// defaultDirs are tidemark's own directory, if somebody says where it is, and,
+// with all, those that journald writes: of this machine only, or of any with
+// merge.
+func defaultDirs(own string, all, merge bool) []string {
 	var dirs []string
-	if own, err := environment().DataDir(); err == nil {
+	if own != "" {
 		dirs = append(dirs, own)
 	}
 	if all {

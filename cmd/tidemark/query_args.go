@@ -51,7 +51,8 @@ type queryArgs struct {
 	noPager   bool
 	atEnd     bool // the pager begins at the end
 
-	now time.Time // what --since refers to
+	looked []string  // directories that were looked for, there or not
+	now    time.Time // what --since refers to
 }
 
 // argKind says whether an option takes a value.

@@ -55,13 +55,13 @@ func (act queryAction) daemonMethod() string {
 // of files.
 func (a *queryArgs) runCommand(ctx context.Context, stderr io.Writer) (done bool, err error) {
 	if method := a.action.daemonMethod(); method != "" {
-		_, err := command(ctx, "", method)
+		_, err := command(ctx, "", method, stderr)
 		return true, err
 	}
 	if a.action != actVerify {
 		return false, nil
 	}
-	dirs, files := a.source(calledAsJournalctl())
+	dirs, files := a.source(stderr)
 	for _, dir := range dirs {
 		list, err := journal.FilesIn(dir)
 		if err != nil && (a.directory != "" || len(list) > 0) {
@@ -81,7 +81,7 @@ func (a *queryArgs) runCommand(ctx context.Context, stderr io.Writer) (done bool
 		}
 	}
 	if !found && !a.query.Quiet {
-		a.sayNoFiles(stderr, dirs)
+		a.sayNoFiles(stderr)
 	}
 	if v.failed {
 		return true, silent()
@@ -89,15 +89,18 @@ func (a *queryArgs) runCommand(ctx context.Context, stderr io.Writer) (done bool
 	return true, nil
 }
 
-// source is where a reads from: directories that exist, or files.
-func (a *queryArgs) source(all bool) (dirs, files []string) {
+// source is where a reads from: directories that exist, or files. It keeps in
+// a.looked the directories it has looked for. notes gets warnings.
+func (a *queryArgs) source(notes io.Writer) (dirs, files []string) {
 	switch {
 	case a.directory != "":
-		return []string{a.directory}, nil
+		a.looked = []string{a.directory}
+		return a.looked, nil
 	case len(a.files) > 0:
 		return nil, a.files
 	default:
-		return existing(defaultDirs(all, a.query.Merge)), nil
+		a.looked = defaultDirs(findPlaces(environment(), notes).data, calledAsJournalctl(), a.query.Merge)
+		return existing(a.looked), nil
 	}
 }
 
@@ -128,7 +131,7 @@ func isOf(base, name string) bool {
 }
 
 // sayNoFiles says where no journal files were found, and what to do about it.
-func (a *queryArgs) sayNoFiles(stderr io.Writer, dirs []string) {
+func (a *queryArgs) sayNoFiles(stderr io.Writer) {
 	kind, hint := "journal files", "name a directory of journal files with -D, or a file with --file"
 	switch {
 	case a.system && !a.user:
@@ -137,10 +140,9 @@ func (a *queryArgs) sayNoFiles(stderr io.Writer, dirs []string) {
 		kind = "journal files of user " + strconv.Itoa(os.Getuid())
 	}
 	if a.directory == "" && len(a.files) == 0 {
-		dirs = defaultDirs(calledAsJournalctl(), a.query.Merge)
 		hint = "is the daemon running? Start it with tidemark serve, or " + hint
 	}
-	where := strings.Join(dirs, " or ")
+	where := strings.Join(a.looked, " or ")
 	if where == "" {
 		where = "any known place"
 	}

@@ -137,7 +137,7 @@ func helpOfQuery() string {
 	}
 	text := strings.ReplaceAll(queryHelp, "tidemark query", "journalctl")
 	text = strings.Replace(text, "with journalctl's options", "by tidemark in place of systemd's journalctl", 1)
-	return strings.Replace(text, "instead of tidemark's own", "instead of tidemark's and journald's", 1)
+	return strings.Replace(text, "instead of tidemark's own: those", "instead of journald's and tidemark's: those", 1)
 }
 
 const queryHelp = `Show entries of journal files, with journalctl's options.
@@ -152,7 +152,8 @@ Examples:
 Usage: tidemark query [OPTION]... [FIELD=VALUE | FIELD!=VALUE | PATH | +]...
 
 Source:
-  -D, --directory=DIR      Files below DIR instead of tidemark's own
+  -D, --directory=DIR      Files below DIR instead of tidemark's own: those of Data= in
+                           tidemark.conf or serve's default; root's if you have none
       --file=FILE          This file; a pattern, repeatable
   -m, --merge              Files of all machines, without lines between boots
       --system, --user     Only the system's files, or your own

@@ -44,7 +44,7 @@ Nothing is promised: the daemon has the message when this ends, no more.`,
 	f := cmd.Flags()
 	f.StringVarP(&o.tag, "tag", "t", "", "SYSLOG_IDENTIFIER of the entries (default: the command's or user's name)")
 	f.StringVarP(&o.priority, "priority", "p", "info", "level, or facility.level, by name or number")
-	f.StringVar(&o.run, "run", "", "`directory` of the daemon's sockets (default: $TIDEMARK_RUN, else serve's)")
+	f.StringVar(&o.run, "run", "", runHelp)
 	completeFlags(cmd, map[string][]cobra.Completion{"priority": levelNames(), "tag": nil}, "run")
 	f.BoolVar(&o.levelPrefix, "level-prefix", true, "take <0> to <7> at the start of a line as its level")
 	return cmd
@@ -82,8 +82,11 @@ func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin
 	if s.level, s.fields, err = sendFields(o, fields, command); err != nil {
 		return err
 	}
-	env := config.Env{UID: os.Getuid(), Getenv: os.Getenv, Temp: os.TempDir()}
-	s.socket = filepath.Join(env.FindRunDir(o.run), "socket")
+	dir, err := runDir(o.run, o.warn)
+	if err != nil {
+		return err
+	}
+	s.socket = filepath.Join(dir, "socket")
 	if err := s.dial(); err != nil {
 		return err
 	}

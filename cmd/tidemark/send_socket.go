@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"sync"
 
@@ -33,20 +32,9 @@ const sendBuffer = 8 << 20
 
 // dial connects to the daemon.
 func (s *sender) dial() error {
-	if len(s.socket) > maxSocketPath {
-		return fmt.Errorf("%s: socket path longer than %d bytes: name a shorter directory with --run", s.socket, maxSocketPath)
-	}
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: s.socket, Net: "unixgram"})
 	if err != nil {
-		var oe *net.OpError
-		if errors.As(err, &oe) {
-			err = oe.Err
-		}
-		var se *os.SyscallError
-		if errors.As(err, &se) {
-			err = se.Err
-		}
-		return fmt.Errorf("%s: %w: start tidemark serve, or name its directory with --run", s.socket, err)
+		return unreachable(s.socket, err)
 	}
 	_ = conn.SetWriteBuffer(sendBuffer)
 	s.conn = conn

@@ -220,7 +220,7 @@ func TestSendWithoutDaemon(t *testing.T) {
 	if code := run([]string{"tidemark", "send", "--run", dir, "hi"}, &stderr); code != exitFailed {
 		t.Errorf("exit %d, want %d", code, exitFailed)
 	}
-	want := "tidemark send: " + dir + "/socket: no such file or directory: start tidemark serve, or name its directory with --run\n"
+	want := "tidemark send: " + dir + "/socket: no daemon answers: start one with tidemark serve, or say where it is with --run or TIDEMARK_RUN\n"
 	if diff := cmp.Diff(want, stderr.String()); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}

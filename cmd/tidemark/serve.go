@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-log/tidemark/internal/config"
@@ -48,11 +46,6 @@ func newServeCmd() *cobra.Command {
 		"sync": {"auto", "all", "250ms", "1s", "5s"}, "notify": {"0", "250ms", "1s"}, "http": {"off", config.DefaultHTTP, "127.0.0.1:0"},
 	}, "data", "run")
 	return cmd
-}
-
-// environment tells the default paths of this process.
-func environment() config.Env {
-	return config.Env{UID: os.Geteuid(), Getenv: os.Getenv, Temp: os.TempDir()}
 }
 
 // load reads the configuration file, its drop-ins, and then the flags.

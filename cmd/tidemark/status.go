@@ -24,7 +24,7 @@ func newStatusCmd() *cobra.Command {
   tidemark status --json | jq .files`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			raw, err := command(cmd.Context(), run, control.MethodStatus)
+			raw, err := command(cmd.Context(), run, control.MethodStatus, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func newStatusCmd() *cobra.Command {
 			return printStatus(out, &st)
 		},
 	}
-	cmd.Flags().StringVar(&run, "run", "", "`directory` of the daemon's sockets (default: $TIDEMARK_RUN, else serve's)")
+	cmd.Flags().StringVar(&run, "run", "", runHelp)
 	completeFlags(cmd, nil, "run")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the daemon's answer as it is, in bytes, µs and counts")
 	return cmd
