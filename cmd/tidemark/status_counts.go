@@ -47,7 +47,7 @@ func countWords(name, reason string) (words string, ok bool) {
 		},
 		{
 			"entries":           "entries taken",
-			"noise":             "lines dropped: no field",
+			"noise":             "lines dropped: the last of a datagram, without its newline",
 			"malformed":         "messages dropped: malformed",
 			"too_many":          "entries dropped: too many fields",
 			"too_large":         "entries dropped: too large",
@@ -81,6 +81,7 @@ func countWords(name, reason string) (words string, ok bool) {
 			"failed":          "requests failed",
 			"bad_type":        "requests refused: neither JSON lines nor gzip of them",
 			"bad_host":        "requests refused: a foreign Host",
+			"bad_origin":      "requests refused: a browser sent them for another site",
 		},
 		{
 			"store unstorable":   "entries left out: no file can hold them",

@@ -55,12 +55,9 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request) {
 	n, dropped, ticket, refused := s.take(w, r)
 	reached, err := s.wait(r.Context(), ticket, level)
 	if err != nil {
-		s.counts.failed.Add(1)
+		failure := s.unreached(err)
 		if refused == nil || n > 0 {
-			refused = &refusal{status: http.StatusInternalServerError, err: err}
-			if errors.Is(err, syscall.ENOSPC) {
-				refused.status = http.StatusInsufficientStorage
-			}
+			refused = failure
 		}
 	}
 	s.reply(w, answer{Accepted: n, Dropped: dropped, Ack: reached.String()}, refused)
@@ -98,7 +95,7 @@ func (s *Server) acceptable(r *http.Request) *refusal {
 	default:
 		s.counts.badType.Add(1)
 		return &refusal{status: http.StatusUnsupportedMediaType, err: fmt.Errorf(
-			"unknown Content-Encoding: gzip -c FILE | curl -H 'Content-Type: application/x-ndjson' -H 'Content-Encoding: gzip' --data-binary @- %s", curlTarget(r, "/ingest"))}
+			"unknown Content-Encoding: gzip -c FILE | curl -H 'Content-Type: application/x-ndjson' -H 'Content-Encoding: gzip' --data-binary @- %s", curlTarget(r, ingestPath))}
 	}
 	if r.ContentLength > s.cfg.MaxBody {
 		return s.tooLarge(0)
@@ -183,6 +180,16 @@ func (s *Server) unappended(line int, err error) *refusal {
 		s.counts.failed.Add(1)
 		return &refusal{http.StatusServiceUnavailable, line, err}
 	}
+}
+
+// unreached is a level that what was taken has not reached.
+func (s *Server) unreached(err error) *refusal {
+	if errors.Is(err, syscall.ENOSPC) {
+		s.counts.diskFull.Add(1)
+		return &refusal{status: http.StatusInsufficientStorage, err: fmt.Errorf("%w: what was accepted waits in memory until there is space", err)}
+	}
+	s.counts.failed.Add(1)
+	return &refusal{status: http.StatusInternalServerError, err: err}
 }
 
 // wait returns the highest level up to want that the ticket has reached.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -8,11 +9,14 @@ import (
 	"strings"
 )
 
+// ingestPath is where entries come in; all its answers have one form.
+const ingestPath = "/ingest"
+
 // routes is what is where. Every path says itself which method it wants.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /ingest", s.ingest)
-	mux.HandleFunc("/ingest", s.notPost)
+	mux.HandleFunc("POST "+ingestPath, s.ingest)
+	mux.HandleFunc(ingestPath, s.notPost)
 	for path, page := range map[string]http.Handler{
 		"/ping": text("PONG"), "/healthz": text("ok"), "/readyz": http.HandlerFunc(s.ready), "/metrics": s.metrics(),
 	} {
@@ -26,6 +30,22 @@ func (s *Server) routes() *http.ServeMux {
 
 // pages is the answer at /.
 const pages = "tidemark: POST JSON lines to /ingest?ack=appended|synced; GET /ping, /healthz, /readyz, /metrics"
+
+// refuse answers a request that reaches no page, in the form of the answers of
+// the path it was meant for.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
+	if r.URL.Path == ingestPath {
+		s.reply(w, answer{}, &refusal{status: status, err: errors.New(text)})
+		return
+	}
+	http.Error(w, text, status)
+}
+
+// foreignOrigin answers what a browser sends for the page of another site.
+func (s *Server) foreignOrigin(w http.ResponseWriter, r *http.Request) {
+	s.counts.badOrigin.Add(1)
+	s.refuse(w, r, http.StatusForbidden, "a page of another site may not send here: use a program that is no browser, such as curl")
+}
 
 // notPost answers other methods at /ingest.
 func (s *Server) notPost(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +69,7 @@ func method(r *http.Request) string {
 
 // curlLine is the command that sends a file of lines.
 func curlLine(r *http.Request) string {
-	return "curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE " + curlTarget(r, "/ingest")
+	return "curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE " + curlTarget(r, ingestPath)
 }
 
 // curlTarget is a path at the request's own address, as curl takes it.
@@ -58,6 +78,9 @@ func curlTarget(r *http.Request, path string) string {
 		return "--unix-socket " + addr.String() + " http://localhost" + path
 	}
 	if !localHost(r.Host) {
+		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			return "http://" + addr.String() + path
+		}
 		return "http://127.0.0.1" + path
 	}
 	return "http://" + r.Host + path

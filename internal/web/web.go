@@ -108,7 +108,9 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg}
 	// A browser on this machine is no client: what another site's page sends is
 	// refused, and nothing is ever answered with CORS headers.
-	s.handler = http.NewCrossOriginProtection().Handler(s.routes())
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(s.foreignOrigin))
+	s.handler = protection.Handler(s.routes())
 	return s
 }
 
@@ -118,7 +120,7 @@ func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !localHost(r.Host) {
 			s.counts.badHost.Add(1)
-			http.Error(w, "Host must be an address or localhost", http.StatusForbidden)
+			s.refuse(w, r, http.StatusForbidden, "Host must be an address or localhost: "+curlTarget(r, r.URL.Path))
 			return
 		}
 		s.handler.ServeHTTP(w, r)
@@ -171,6 +173,7 @@ type counts struct {
 	failed     atomic.Uint64 // the sink or a wait failed otherwise
 	badType    atomic.Uint64
 	badHost    atomic.Uint64
+	badOrigin  atomic.Uint64 // sent by the page of another site
 }
 
 // Counts returns what came in, by reason; the reason of accepted entries is
@@ -187,5 +190,6 @@ func (s *Server) Counts() []Count {
 		{"http", "failed", c.failed.Load()},
 		{"http", "bad_type", c.badType.Load()},
 		{"http", "bad_host", c.badHost.Load()},
+		{"http", "bad_origin", c.badOrigin.Load()},
 	}
 }

@@ -99,6 +99,7 @@ func gz(s string) string {
 func TestIngest(t *testing.T) {
 	full := &fakeSink{room: 1, refuse: fmt.Errorf("append: %w", journal.ErrBufferFull)}
 	noSpace := &fakeSink{refuse: fmt.Errorf("append: %w", syscall.ENOSPC)}
+	unwritten := &fakeSink{waitErr: map[settle.Level]error{settle.Appended: fmt.Errorf("write: %w", syscall.ENOSPC)}}
 	unsynced := &fakeSink{waitErr: map[settle.Level]error{settle.Synced: errors.New("sync: input/output error")}}
 	tests := []struct {
 		name    string
@@ -156,6 +157,11 @@ func TestIngest(t *testing.T) {
 			name: "failed sync is not acknowledged", sink: unsynced, query: "?ack=synced", body: "{a}\n", status: 500,
 			answer: `{"accepted":1,"ack":"appended","error":"wait until synced: sync: input/output error"}`,
 			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended, settle.Synced},
+		},
+		{
+			name: "the disk fills while it waits", sink: unwritten, query: "?ack=synced", body: "{a}\n", status: 507,
+			answer: `{"accepted":1,"ack":"accepted","error":"wait until appended: write: no space left on device: what was accepted waits in memory until there is space"}`,
+			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended},
 		},
 		{
 			name: "form", header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, body: "{a}", status: 415,
@@ -295,10 +301,22 @@ func TestPages(t *testing.T) {
 		{name: "head of ping", method: "HEAD", target: "/ping", cfg: ready, status: 200, body: "PONG\n"},
 		{name: "address", target: "/ping", host: "[::1]:80", cfg: ready, status: 200, body: "PONG\n"},
 		{name: "bare address", target: "/ping", host: "127.0.0.1", cfg: ready, status: 200, body: "PONG\n"},
-		{name: "a name", target: "/ping", host: "evil.example:19531", cfg: ready, status: 403, body: "Host must be an address or localhost\n"},
+		{name: "a name", target: "/ping", host: "evil.example:19531", cfg: ready, status: 403, body: "Host must be an address or localhost: http://127.0.0.1/ping\n"},
+		{
+			name: "a name at ingest", method: "POST", target: "/ingest", host: "evil.example:19531", cfg: ready, status: 403,
+			body: `{"accepted":0,"error":"Host must be an address or localhost: http://127.0.0.1/ingest"}` + "\n",
+		},
 		{
 			name: "another site's page", method: "POST", target: "/ingest", header: [2]string{"Sec-Fetch-Site", "cross-site"}, cfg: ready, status: 403,
-			body: "cross-origin request detected from Sec-Fetch-Site header\n",
+			body: `{"accepted":0,"error":"a page of another site may not send here: use a program that is no browser, such as curl"}` + "\n",
+		},
+		{
+			name: "another site's page elsewhere", method: "POST", target: "/ping", header: [2]string{"Sec-Fetch-Site", "cross-site"}, cfg: ready, status: 403,
+			body: "a page of another site may not send here: use a program that is no browser, such as curl\n",
+		},
+		{
+			name: "delete of ingest", method: "DELETE", target: "/ingest", cfg: ready, status: 405, allow: "POST",
+			body: `{"accepted":0,"error":"DELETE does not send anything: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE http://localhost/ingest"}` + "\n",
 		},
 	}
 	for _, tt := range tests {
