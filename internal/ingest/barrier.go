@@ -77,7 +77,8 @@ func (b *barrier) arrive() {
 //
 // A source whose read has timed out clears the deadline before it looks, so a
 // request is either seen or wakes it. A timeout says nothing about the socket:
-// the wake-up may come late, for a request that was seen before.
+// the wake-up may come late, for a request that was seen before. A source that
+// lets messages gather pauses on hint, which every request raises.
 type gate struct {
 	// deadline sets the read deadline of the socket.
 	deadline func(t time.Time) error
@@ -88,7 +89,7 @@ type gate struct {
 	closed bool       // guarded by mu; the source has ended
 	missed bool       // guarded by mu; and has not read to the end
 
-	hint atomic.Bool // something of the above has changed
+	hint flag // something of the above has changed; raised and lowered under mu
 }
 
 // ask registers b, which arrives when the source has handled what is queued. A
@@ -98,7 +99,7 @@ func (g *gate) ask(b *barrier) {
 	closed, late := g.closed, g.ending || g.missed
 	if !closed && !late {
 		g.asked = append(g.asked, b)
-		g.hint.Store(true)
+		g.hint.raise()
 	}
 	g.mu.Unlock()
 	switch {
@@ -115,7 +116,7 @@ func (g *gate) ask(b *barrier) {
 func (g *gate) end() {
 	g.mu.Lock()
 	g.ending = true
-	g.hint.Store(true)
+	g.hint.raise()
 	g.mu.Unlock()
 	g.wake()
 }
@@ -132,7 +133,7 @@ func (g *gate) woken() {
 
 // look is called by the source before each read. It moves new requests to dst.
 func (g *gate) look(dst []*barrier) (asked []*barrier, ending bool) {
-	if !g.hint.Load() {
+	if !g.hint.isRaised() {
 		return dst, false
 	}
 	g.mu.Lock()
@@ -140,7 +141,9 @@ func (g *gate) look(dst []*barrier) (asked []*barrier, ending bool) {
 	dst = append(dst, g.asked...)
 	clear(g.asked)
 	g.asked = g.asked[:0]
-	g.hint.Store(g.ending)
+	if !g.ending {
+		g.hint.lower()
+	}
 	return dst, g.ending
 }
 

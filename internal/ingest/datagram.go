@@ -5,8 +5,6 @@ import (
 	"errors"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // A socket that is read at more than floodRate messages a second is in a flood:
@@ -268,13 +266,15 @@ func (d *datagrams) rate(n uint64) {
 }
 
 // gather fills up a batch of a flood, unless the queue was half full: then there
-// are senders enough to come up while this batch is handled. The pause is a plain system call: a timer
-// of the runtime would take more turns of its scheduler than it saves.
+// are senders enough to come up while this batch is handled. A barrier, and the
+// end of the source, do not wait for it.
 func (d *datagrams) gather() error {
-	pause := unix.NsecToTimespec(int64(gatherTime) * int64(min(d.queue, gatherQueue)) / gatherQueue)
-	end := time.Now().Add(gatherTime)
+	pause := d.in.cfg.gather * time.Duration(min(d.queue, gatherQueue)) / gatherQueue
+	end := time.Now().Add(d.in.cfg.gather)
 	for few := uint64(d.rx.n) <= d.queue/2; few && d.rx.n < recvSlots/2; {
-		unix.Nanosleep(&pause, nil) //nolint:errcheck // a signal may end it early
+		if d.gate.hint.pause(pause) {
+			return nil
+		}
 		had := d.rx.n
 		if err := d.rx.more(); err != nil {
 			return err

@@ -3,11 +3,14 @@ package ingest
 import (
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // A batch can be filled up, and is whole and in order then.
@@ -70,4 +73,70 @@ func TestMoreOfABatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("MESSAGE=5", "MESSAGE=6", "MESSAGE=7")
+}
+
+// A batch comes in pieces and is whole: also one that ends with a piece, and one
+// that leaves something for the next.
+func TestBatchInPieces(t *testing.T) {
+	// A queue of Unix datagrams may hold no more than ten.
+	l, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Skipf("needs a loopback address: %v", err)
+	}
+	defer func() { _ = l.Close() }()
+	if err := l.SetReadBuffer(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("udp4", l.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	raw, err := l.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file *os.File
+	err = control1(raw, func(fd int) error {
+		fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		file = os.NewFile(uintptr(fd), "udp")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	rx, err := newReceiver(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rx.release()
+	if err := rx.bell.deadline(time.Now().Add(hang)); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, recvPiece - 1, recvPiece, recvPiece + 1, 2 * recvPiece, recvSlots, recvSlots + 1} {
+		for i := range n {
+			if _, err := fmt.Fprint(c, i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for next, room := 0, true; room; {
+			if err := rx.receive(next < n); err != nil {
+				t.Fatal(err)
+			}
+			var m message
+			for i := range rx.n {
+				if rx.message(i, &m); string(m.data) != itoa(next) {
+					t.Fatalf("of %d: %q instead of %d", n, m.data, next)
+				}
+				next++
+			}
+			if room = rx.n == recvSlots; rx.empty == room {
+				t.Errorf("of %d: a batch of %d, and found empty %v", n, rx.n, rx.empty)
+			}
+			if !room && next != n {
+				t.Errorf("%d of %d", next, n)
+			}
+		}
+	}
 }

@@ -87,6 +87,8 @@ type Config struct {
 	// Where to look things up, for tests. Empty: /proc, /run/systemd/units,
 	// /run/user.
 	proc, units, users string
+	// How long messages of a flood may gather, for tests. 0: gatherTime.
+	gather time.Duration
 }
 
 // Defaults and bounds of Config.
@@ -178,6 +180,9 @@ func (c *Config) defaults() {
 	}
 	if c.MaxStreamsPerUID <= 0 {
 		c.MaxStreamsPerUID = max(1, c.MaxStreams/4)
+	}
+	if c.gather <= 0 {
+		c.gather = gatherTime
 	}
 	c.MaxPassed = min(max(c.MaxPassed, DefaultMaxPassed), entry.DefaultMaxEntry)
 	if c.proc == "" {
@@ -321,6 +326,7 @@ func (in *Ingest) Close() error {
 	in.cancel()
 	for _, d := range []*datagrams{in.native, in.syslog} {
 		if d != nil {
+			d.gate.end() // of a pause, too
 			d.rx.bell.close()
 		}
 	}

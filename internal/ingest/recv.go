@@ -17,6 +17,8 @@ const (
 	// brings as many: the more, the fewer times a blocked sender is woken for the
 	// room of one message only, and the larger what is written at once.
 	recvSlots = 256
+	// recvPiece is how many one call brings at most.
+	recvPiece = 64
 	// slotSize is the part of a slot that stays resident. Longer datagrams go on
 	// in the slot's overflow area, whose pages are given back after use.
 	slotSize = 16 << 10
@@ -153,7 +155,7 @@ func (r *receiver) reset() {
 // one message, a deadline (os.ErrDeadlineExceeded) or the end of the socket;
 // else the batch may be empty. The batch stays valid until the next call.
 //
-//	recvmmsg(fd, vec, 256, MSG_DONTWAIT|MSG_CMSG_CLOEXEC, NULL) = n or EAGAIN
+//	recvmmsg(fd, vec, 64, MSG_DONTWAIT|MSG_CMSG_CLOEXEC, NULL) = n or EAGAIN, up to four times
 func (r *receiver) receive(park bool) error {
 	r.reset()
 	r.park, r.empty = park, false
@@ -199,23 +201,35 @@ func (r *receiver) attempt() bool {
 	return r.ended != nil || r.errno != unix.EAGAIN || !r.park
 }
 
-// recvmmsg adds to the batch. The call cannot block, but takes some 400 µs for a
+// recvmmsg adds to the batch. A call cannot block, but takes some 400 µs for a
 // full batch; the runtime is not told of it, since it would take the processor
-// away for that long, start another thread and have us wait for a processor.
+// away for that long, start another thread and have us wait for a processor. So
+// that nobody waits for us that long, a garbage collection for one, it is done in
+// pieces, between which the runtime may interrupt.
 func (r *receiver) recvmmsg(fd uintptr) {
-	for {
+	r.errno, r.empty = 0, false
+	for r.n < recvSlots {
+		want := min(recvPiece, recvSlots-r.n)
 		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.hdrs[r.n])),
-			uintptr(recvSlots-r.n), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
-		if errno == unix.EINTR {
+			uintptr(want), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
+		switch {
+		case errno == unix.EINTR:
 			continue
+		case errno == unix.EAGAIN:
+			r.empty = true
+			if r.n == 0 {
+				r.errno = errno
+			}
+			return
+		case errno != 0:
+			r.errno = errno
+			return
 		}
-		r.errno = errno
-		if errno == 0 {
-			r.n += int(n)
+		r.n += int(n)
+		// Fewer than wanted means that the attempt for one more found nothing.
+		if r.empty = int(n) < want; r.empty {
+			return
 		}
-		// A batch with room means that the attempt for one more found nothing.
-		r.empty = errno == unix.EAGAIN || errno == 0 && r.n < recvSlots
-		return
 	}
 }
 

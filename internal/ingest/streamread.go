@@ -12,15 +12,15 @@ const streamMuch = 4 << 10
 
 // gather lets lines gather, for gatherTime, when this stream alone floods: what a
 // read costs hardly depends on how many lines it brings. Of many streams that
-// flood, each gathers while the others have their turns.
+// flood, each gathers while the others have their turns. A barrier, and the end of
+// the stream, do not wait for it.
 func (s *stream) gather() {
 	alone := s.l.latest.Swap(s) == s
-	if before := s.before; !alone || s.n >= streamMuch || s.now-before > gatherTime {
+	if before := s.before; !alone || s.n >= streamMuch || s.now-before > s.l.in.cfg.gather {
 		s.before = s.now
 		return
 	}
-	pause := unix.NsecToTimespec(int64(gatherTime))
-	unix.Nanosleep(&pause, nil) //nolint:errcheck // a signal may end it early
+	s.gate.hint.pause(s.l.in.cfg.gather)
 	s.before, _ = s.l.in.now()
 }
 
