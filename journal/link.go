@@ -65,6 +65,10 @@ func (m *wMem) linkMain(ref wRef) {
 // linkData appends an entry to the list of a DATA object.
 func (m *wMem) linkData(id uint32, d *wData, ref wRef) {
 	switch {
+	case d.n == 0 && d.state&wHeld != 0:
+		// An object that has a first entry must count it, and the other way round.
+		d.state |= wDirty
+		m.dirty = append(m.dirty, wCount{id, ref})
 	case d.n == 0:
 		m.patch(&m.links, d.off, object.DataEntry, ref)
 	case d.tailN < d.tailCap:

@@ -34,7 +34,7 @@ type wMem struct {
 	tail []byte // whole objects with their padding
 
 	main     wMain
-	dirty    []uint32 // records of DATA whose array and counts in the file are old
+	dirty    []wCount // records of DATA whose array and counts in the file are old
 	dirtyFld []uint32 // records of FIELD whose head in the file is old
 	runs     []wRun   // slots to fill in arrays that are in the file
 	slots    []wSlot  // their values, in the order they were appended
@@ -44,6 +44,7 @@ type wMem struct {
 	large  []wLarge // of the entry at hand
 	items  []uint64 // scratch: ref<<32 | record of the entry at hand
 	probes []wProbe // scratch: one for each field of the entry at hand
+	counts []wCount // scratch of take
 	zbuf   []byte   // scratch: a compressed payload
 	zstd   blob.Encoder
 }
@@ -67,6 +68,15 @@ type wRun struct {
 	n     uint32 // slots
 	at    uint32 // scratch of take
 }
+
+// wCount is a DATA object whose array and counts are to be written.
+type wCount struct {
+	id    uint32
+	first wRef // its first entry, to be written too, or wKeep
+}
+
+// wKeep says that the file has the right first entry.
+const wKeep = ^wRef(0)
 
 // wSlot is one value of a run.
 type wSlot struct {
@@ -189,7 +199,25 @@ func (m *wMem) newData(k wKey, p []byte, nameLen int, l *wLarge) uint32 {
 	object.PutU64(m.unwritten(d.off, object.DataNextField), 0, m.fields[f].head.offset())
 	m.fields[f].head = d.off
 	m.touchField(f)
+	m.joinField(d, f)
 	return id
+}
+
+// wHoldValues is how many values of a field are held back: those that a match
+// is likely to name.
+const wHoldValues = 512
+
+// joinField counts a new DATA object with its field. One of the first values of
+// a field, such as a PRIORITY that was not seen before, goes into the file
+// without entries, and shows them together with all other values of the field.
+// Else a reader with several of them in its match, which looks just when the
+// index is written, finds a later entry by a value that was there, not yet an
+// earlier one by the new value, and never goes back for it.
+func (m *wMem) joinField(d *wData, f uint32) {
+	d.group = uint8(f)
+	if m.fields[f].n++; m.fields[f].n <= wHoldValues {
+		d.state |= wHeld
+	}
 }
 
 // dataObject appends the bytes of a DATA object with payload p, or with z, which
@@ -280,14 +308,19 @@ func (m *wMem) chainField(f *wField, hash uint64) {
 }
 
 // touchData brings the object of a record up to date if it is still in the
-// tail, else notes that the file's copy is old.
+// tail and not held back, else notes that the file's copy is old.
 func (m *wMem) touchData(id uint32, d *wData) {
-	if b := m.unwritten(d.off, dataCounts); b != nil {
-		m.putDataCounts(b, d)
-	} else if !d.dirty {
-		d.dirty = true
-		m.dirty = append(m.dirty, id)
+	if d.state&wDirty != 0 {
+		return
 	}
+	if d.state&wHeld == 0 {
+		if b := m.unwritten(d.off, dataCounts); b != nil {
+			m.putDataCounts(b, d)
+			return
+		}
+	}
+	d.state |= wDirty
+	m.dirty = append(m.dirty, wCount{id, wKeep})
 }
 
 // dataCounts is where in a DATA object that begins which changes with every

@@ -246,7 +246,10 @@ func (r *wRelink) fieldLists() {
 	r.inList = make([]wRef, m.data.n+1)
 	for id := uint32(1); id <= m.data.n; id++ {
 		f := &m.fields[r.fieldOf[id]]
-		r.inList[id], f.head = f.head, m.data.at(id).off
+		d := m.data.at(id)
+		r.inList[id], f.head = f.head, d.off
+		d.group = uint8(r.fieldOf[id])
+		f.n++
 	}
 }
 
@@ -301,13 +304,13 @@ func (r *wRelink) compareData() {
 		d, l := m.data.at(id), &r.links[id]
 		right := r.compare(&m.chains, d.off, object.DataNextHash, l.nextHash, r.wanted(d.off, object.DataNextHash))
 		right = r.compare(&m.chains, d.off, object.DataNextField, l.nextField, r.inList[id]) && right
-		right = r.compare(&m.links, d.off, object.DataEntry, l.entry, r.first[id]) && right
-		d.dirty = l.array != d.array.offset() || l.n != uint64(d.n) ||
-			m.compact && (l.tailArray != uint32(d.tailArray.offset()) || l.tailN != d.tailN)
-		if d.dirty {
-			m.dirty = append(m.dirty, id)
+		d.state = 0
+		if l.entry != r.first[id].offset() || l.array != d.array.offset() || l.n != uint64(d.n) ||
+			m.compact && (l.tailArray != uint32(d.tailArray.offset()) || l.tailN != d.tailN) {
+			d.state = wDirty
+			m.dirty = append(m.dirty, wCount{id, r.first[id]})
 		}
-		if d.dirty || !right {
+		if d.state != 0 || !right {
 			r.badData = append(r.badData, d.off)
 		}
 	}

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 	"testing"
 
@@ -60,9 +62,12 @@ func sDie(t *testing.T, fs *crashfs.FS, n int) bool {
 	for i := range 4 {
 		var batch []entry.Entry
 		for k := 3 * i; k < 3*i+3; k++ {
-			batch = append(batch, entry.Entry{Fields: []entry.Field{
-				entry.Field("A=constant"), entry.Field("N=" + strconv.Itoa(k)), entry.Field("M=" + strconv.Itoa(k%3)),
-			}})
+			e := entry.Entry{Fields: []entry.Field{entry.Field("A=constant"), entry.Field("N=" + strconv.Itoa(k))}}
+			for j := range 8 {
+				e.Fields = append(e.Fields, entry.Field(fmt.Sprintf("B%d=%d", j, k%3)))
+			}
+			e.Fields = append(e.Fields, entry.Field("M="+strconv.Itoa(k%(i+2)))) // a new value in each batch
+			batch = append(batch, e)
 		}
 		pos, _, err := w.TryAppend(batch)
 		if err == nil {
@@ -87,4 +92,68 @@ func sSeen(b []byte) int {
 		seen = max(seen, object.U64(b, p+object.DataNEntries))
 	}
 	return int(seen)
+}
+
+// TestValuesOfAFieldShowTogether looks at a file between all calls of its
+// writer as a reader does that matches several values of one field: but for the
+// moment when the counts of these very values are written, one after another, it
+// finds every entry up to the last that it finds. No object has half of a first
+// entry, for which journalctl drops the file.
+func TestValuesOfAFieldShowTogether(t *testing.T) {
+	const values = 5
+	inconsistent, shown := 0, 0
+	for n := 1; ; n++ {
+		fs := crashfs.New(1)
+		stopped := sDie(t, fs, n)
+		b := fs.Survivors().Bytes(wCrashPath)
+		if sSeen(b) > 0 {
+			gaps, last := sGaps(t, b, values)
+			shown = max(shown, last)
+			if !gaps {
+				inconsistent = 0
+			} else if inconsistent++; inconsistent >= values {
+				t.Errorf("call %d: an entry is passed over since %d calls", n, inconsistent)
+			}
+		}
+		if !stopped {
+			break
+		}
+	}
+	if inconsistent > 0 || shown != 12 {
+		t.Errorf("at the end %d entries are shown, gaps since %d calls", shown, inconsistent)
+	}
+}
+
+// sGaps matches the values of M, and reports whether one is found and not all
+// those before it, and the number of the last that is found.
+func sGaps(t *testing.T, b []byte, values int) (gaps bool, last int) {
+	t.Helper()
+	f, err := NewFile(bytes.NewReader(b), func() int64 { return int64(len(b)) }, "a.journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[uint64]bool)
+	for m := range values {
+		off, err := f.findInTable(object.Data, f.hdr.DataHashTableOffset, f.hdr.DataHashTableSize, []byte("M="+strconv.Itoa(m)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off == 0 {
+			continue
+		}
+		first, n := object.U64(b, int(off)+object.DataEntry), object.U64(b, int(off)+object.DataNEntries)
+		if first == 0 != (n == 0) {
+			t.Errorf("M=%d: first entry %#x, but %d entries", m, first, n)
+		}
+		c := chain{inline: first, first: object.U64(b, int(off)+object.DataEntryArray)}
+		for i := range n {
+			at, err := c.slot(f, i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[at] = true
+			last = max(last, int(object.U64(b, int(at)+object.EntrySeqnum))-100)
+		}
+	}
+	return len(found) != last, last
 }

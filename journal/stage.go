@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"slices"
+
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/journal/internal/object"
 )
@@ -26,15 +28,20 @@ import (
 //	                   reader can find from here on survives a kill
 //	pwrite slots       of arrays of DATA objects, and links between arrays;
 //	                   beyond the objects' n_entries
-//	pwrite counts      of DATA objects: from here on matches find the entries;
-//	                   and heads of FIELD objects
+//	pwrite heads       of FIELD objects
 //	pwrite chains      reach the new DATA and FIELD objects
+//	pwrite counts      of DATA objects: from here on matches find the entries
 //	pwrite header      all counters
 //
 // All of the index or nothing: a reader that finds a later entry through one
 // object and not an earlier one through another never goes back for it. For the
 // same reason the header waits for the index where there is one: a reader must
-// not be called to look while half of it is there.
+// not be called to look while half of it is there. And since a reader that was
+// called earlier may look at any time, the counts come last, with nothing between
+// them, those of one field together, as matches for several values of one field
+// are what readers ask for: what is left are microseconds, as with a writer that
+// links entry by entry in memory that readers share. The values that a field has
+// from its 513th on, when they are new, show their entries with the chains.
 type wStage struct {
 	full   bool   // holds something that is not written yet
 	index  bool   // includes the index
@@ -43,8 +50,9 @@ type wStage struct {
 	tail   []byte
 	base   uint64 // offset of tail
 	early  []wOp  // slots of the main array; with the index, its extent
-	late   []wOp  // the index, in phases, but for chains
-	buf    []byte // the bytes of early and late
+	late   []wOp  // the index, in phases, but for chains and what comes behind them
+	counts []wOp  // the last phase of the index
+	buf    []byte // the bytes of early, late and counts
 	chains []wPatch
 	sorted bool // chains is in order
 	header [object.HeaderSize254]byte
@@ -69,7 +77,7 @@ func (s *wStage) reset() {
 	s.full, s.index, s.sorted = false, false, false
 	s.tail = keepSmall(s.tail)
 	s.buf = keepSmall(s.buf)
-	s.early, s.late = s.early[:0], s.late[:0]
+	s.early, s.late, s.counts = s.early[:0], s.late[:0], s.counts[:0]
 	s.chains = s.chains[:0]
 	if 8*cap(s.chains) > wKeepBuffer {
 		s.chains, s.spare = nil, nil
@@ -111,6 +119,7 @@ func (m *wMem) take(s *wStage, index bool) {
 			object.PutU64(b, 8, m.hdr.NObjects)
 		}
 		m.takeSlots(s)
+		m.takeHeads(s)
 		m.takeCounts(s)
 		s.chains, m.chains = m.chains, s.chains
 	}
@@ -172,20 +181,46 @@ func (m *wMem) takeSlots(s *wStage) {
 	m.runs, m.slots, m.links = m.runs[:0], m.slots[:0], m.links[:0]
 }
 
-// takeCounts stages what changes in DATA and FIELD objects with every entry.
-func (m *wMem) takeCounts(s *wStage) {
-	n := int(m.dataHead) - dataCounts
-	for _, id := range m.dirty {
-		d := m.data.at(id)
-		m.putDataCounts(s.op(&s.late, d.off.offset()+dataCounts, n), d)
-		d.dirty = false
-	}
+// takeHeads stages the lists of values.
+func (m *wMem) takeHeads(s *wStage) {
 	for _, id := range m.dirtyFld {
 		f := &m.fields[id]
 		s.patch(&s.late, wPatch{f.off + object.FieldHeadData/8, f.head})
 		f.dirty = false
 	}
-	m.dirty, m.dirtyFld = m.dirty[:0], m.dirtyFld[:0]
+	m.dirtyFld = m.dirtyFld[:0]
+}
+
+// takeCounts stages what changes in DATA objects with every entry, by groups.
+func (m *wMem) takeCounts(s *wStage) {
+	var at [256]int
+	for _, c := range m.dirty {
+		at[m.data.at(c.id).group]++
+	}
+	sum := 0
+	for i, n := range at {
+		at[i] = sum
+		sum += n
+	}
+	m.counts = slices.Grow(m.counts[:0], sum)[:sum]
+	for _, c := range m.dirty {
+		i := &at[m.data.at(c.id).group]
+		m.counts[*i] = c
+		*i++
+	}
+	n := int(m.dataHead) - dataCounts
+	for _, c := range m.counts {
+		d := m.data.at(c.id)
+		if c.first != wKeep {
+			b := s.op(&s.counts, d.off.offset()+object.DataEntry, dataCounts-object.DataEntry+n)
+			object.PutU64(b, 0, c.first.offset())
+			m.putDataCounts(b[dataCounts-object.DataEntry:], d)
+		} else {
+			m.putDataCounts(s.op(&s.counts, d.off.offset()+dataCounts, n), d)
+		}
+		d.state = 0
+	}
+	m.dirty = m.dirty[:0]
 }
 
 // write puts s into f. With an error some of it may be there.
@@ -195,12 +230,11 @@ func (s *wStage) write(f vfs.File) error {
 			return err
 		}
 	}
-	for _, ops := range [...][]wOp{s.early, s.late} {
-		for _, o := range ops {
-			if _, err := f.WriteAt(s.buf[o.at:o.at+o.n], int64(o.off)); err != nil {
-				return err
-			}
-		}
+	if err := s.writeOps(f, s.early); err != nil {
+		return err
+	}
+	if err := s.writeOps(f, s.late); err != nil {
+		return err
 	}
 	if !s.sorted {
 		s.chains, s.spare = sortPatches(s.chains, s.spare)
@@ -209,6 +243,18 @@ func (s *wStage) write(f vfs.File) error {
 	if err := s.writeChains(f); err != nil {
 		return err
 	}
+	if err := s.writeOps(f, s.counts); err != nil {
+		return err
+	}
 	_, err := f.WriteAt(s.header[:s.hdrLen], 0)
 	return err
+}
+
+func (s *wStage) writeOps(f vfs.File, ops []wOp) error {
+	for _, o := range ops {
+		if _, err := f.WriteAt(s.buf[o.at:o.at+o.n], int64(o.off)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

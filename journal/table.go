@@ -30,8 +30,15 @@ type wData struct {
 	n         uint32 // entries that have it
 	run       uint32 // 1 + index in wMem.runs; valid only if that run is of tailArray
 	pos       uint16 // objects before it in its bucket's chain, saturating
-	dirty     bool   // array and counts in the file are old; it is in wMem.dirty
+	state     uint8  // of wDirty and wHeld
+	group     uint8  // its field, or what of the field's number fits: counts are written by group
 }
+
+// States of a wData.
+const (
+	wDirty = 1 << iota // array and counts in the file are old; it is in wMem.dirty
+	wHeld              // the object goes out without entries: they come with the index
+)
 
 const (
 	wChunkBits = 11
@@ -121,6 +128,7 @@ func (t *wTable) grow() {
 type wField struct {
 	off   wRef   // the object itself
 	head  wRef   // newest DATA of this field
+	n     uint32 // DATA of this field
 	pos   uint16 // objects before it in its bucket's chain, saturating
 	dirty bool   // head in the file is old; it is in wMem.dirtyFld
 }
