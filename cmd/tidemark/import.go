@@ -159,47 +159,6 @@ func (r *importRun) files(ctx context.Context, inputs []*os.File) error {
 	return nil
 }
 
-// inputName is how people call an input.
-func inputName(in *os.File) string {
-	if in == os.Stdin || in.Name() == stdinPath {
-		return "standard input"
-	}
-	return in.Name()
-}
-
-// stdinPath opens what standard input is once more.
-const stdinPath = "/dev/stdin"
-
-// openInputs opens all inputs, or none.
-func openInputs(names []string) (inputs []*os.File, err error) {
-	for _, name := range names {
-		in, err := openInput(name)
-		if err != nil {
-			for _, in := range inputs {
-				_ = in.Close() // only opened
-			}
-			return nil, err
-		}
-		inputs = append(inputs, in)
-	}
-	return inputs, nil
-}
-
-// openInput opens a file, or standard input for "-".
-func openInput(name string) (*os.File, error) {
-	if name != "-" {
-		return os.Open(name)
-	}
-	// A pipe or terminal opened by its name can be told to stop a read.
-	info, err := os.Stdin.Stat()
-	if err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0 {
-		if in, err := os.Open(stdinPath); err == nil {
-			return in, nil
-		}
-	}
-	return os.Stdin, nil
-}
-
 // stream appends what in holds. One goroutine reads and takes the entries
 // apart, this one appends them.
 func (r *importRun) stream(ctx context.Context, in *os.File) error {
@@ -208,7 +167,7 @@ func (r *importRun) stream(ctx context.Context, in *os.File) error {
 	// Where deadlines are not supported no read blocks for long.
 	defer context.AfterFunc(ctx, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })()
 
-	reader := entry.NewExportReader(&noticed{in, &r.input}, entry.ExportOptions{Buffer: importChunk})
+	reader := entry.NewExportReader(&inputReader{in: in, seen: &r.input, stopped: ctx.Err}, entry.ExportOptions{Buffer: importChunk})
 	full, empty := make(chan *entry.ExportBatch), make(chan *entry.ExportBatch, importChunks)
 	for range importChunks {
 		empty <- new(entry.ExportBatch)
@@ -217,10 +176,7 @@ func (r *importRun) stream(ctx context.Context, in *os.File) error {
 	go func() {
 		defer close(full)
 		for b := range empty {
-			if readErr = ctx.Err(); readErr == nil {
-				readErr = reader.NextBatch(b)
-			}
-			if readErr != nil {
+			if readErr = reader.NextBatch(b); readErr != nil {
 				return
 			}
 			full <- b
@@ -246,20 +202,6 @@ func (r *importRun) stream(ctx context.Context, in *os.File) error {
 	default:
 		return readErr
 	}
-}
-
-// noticed notes that there was something to read.
-type noticed struct {
-	io.Reader
-	seen *bool
-}
-
-func (n *noticed) Read(p []byte) (int, error) {
-	k, err := n.Reader.Read(p)
-	if k > 0 {
-		*n.seen = true
-	}
-	return k, err
 }
 
 // append appends entries, to as many files as that takes.

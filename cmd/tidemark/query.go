@@ -53,6 +53,9 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if done, err := answerAtOnce(a, stdout); done {
 		return err
 	}
+	if a.catalog && a.action == actShow && !a.query.Quiet {
+		_, _ = io.WriteString(stderr, "-x: there is no message catalog: entries are shown without explanations.\n")
+	}
 	if done, err := a.runCommand(ctx, stderr); done {
 		return err
 	}
@@ -238,7 +241,8 @@ func (a *queryArgs) run(ctx context.Context, j *journal.Journal, f *followed, ou
 			return err
 		}
 		if a.mode.IsJSON() {
-			return boots.JSON(out.w, a.mode == render.JSONPretty)
+			before, behind := a.mode.Frame()
+			return boots.JSON(out.w, a.mode == render.JSONPretty, before, behind)
 		}
 		return boots.Table(out.w, time.Local, !a.query.Quiet)
 	case actHeader:

@@ -50,6 +50,7 @@ type queryArgs struct {
 	fold      query.Case
 	noPager   bool
 	atEnd     bool // the pager begins at the end
+	catalog   bool // asked for; there is none
 
 	looked []string  // directories that were looked for, there or not
 	now    time.Time // what --since refers to
@@ -167,7 +168,7 @@ func outputOptions() []queryOption {
 		{'f', "follow", argNone, flag(func(a *queryArgs) { a.query.Follow = true }), nil},
 		{0, "show-cursor", argNone, flag(func(a *queryArgs) { a.query.ShowCursor = true }), nil},
 		{0, "utc", argNone, flag(func(a *queryArgs) { a.render.UTC = true }), nil},
-		{'x', "catalog", argNone, flag(func(*queryArgs) {}), nil}, // there is no catalog here
+		{'x', "catalog", argNone, flag(func(a *queryArgs) { a.catalog = true }), nil},
 		{'l', "full", argNone, flag(func(a *queryArgs) { a.render.NoFull = false }), nil},
 		{'a', "all", argNone, flag(func(a *queryArgs) { a.render.All = true }), nil},
 		{'q', "quiet", argNone, flag(func(a *queryArgs) { a.query.Quiet = true }), nil},

@@ -64,6 +64,7 @@ func countWords(name, reason string) (words string, ok bool) {
 			"level":             "messages dropped: above MaxLevelStore, or their unit's LogLevelMax",
 			"refused":           "messages lost: the store did not take them",
 			"too_many_streams":  "streams refused: too many at once",
+			"no_descriptors":    "times a stream waited: no descriptor was free",
 			"bad_header":        "streams closed: invalid header",
 			"unreadable":        "times reading failed",
 			"missed":            "messages lost: the kernel overwrote them before they were read",

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -146,7 +147,8 @@ type verifyRun struct {
 // file checks one file and prints the result. It returns an error only when
 // there is no result.
 func (v *verifyRun) file(ctx context.Context, name string) error {
-	f, err := os.Open(name)
+	// A FIFO that nobody writes to must not be waited for.
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return pathError(name, err)
 	}
@@ -154,6 +156,9 @@ func (v *verifyRun) file(ctx context.Context, name string) error {
 	st, err := f.Stat()
 	if err != nil {
 		return pathError(name, err)
+	}
+	if !st.Mode().IsRegular() {
+		return fmt.Errorf("%s: not a regular file: name a journal file, or a directory of journal files", name)
 	}
 	var o journal.VerifyOptions
 	if v.bar != nil {
@@ -166,6 +171,8 @@ func (v *verifyRun) file(ctx context.Context, name string) error {
 	var text []byte
 	var bad *journal.FormatError
 	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: interrupted", name)
 	case errors.As(err, &bad):
 		v.failed = true
 		text = fmt.Appendf(text, "%s:\n%06x: %s\nFAIL: %s (%v)\n", name, bad.Offset, bad.Detail, name, bad.Err)

@@ -121,8 +121,9 @@ func (l *BootList) Table(w *bufio.Writer, loc *time.Location, heading bool) erro
 	return nil
 }
 
-// JSON prints the boots as an array of objects, times in µs.
-func (l *BootList) JSON(w *bufio.Writer, pretty bool) error {
+// JSON prints the boots as an array of objects, times in µs, framed by before and
+// behind. Without boots it prints nothing.
+func (l *BootList) JSON(w *bufio.Writer, pretty bool, before, behind string) error {
 	type boot struct {
 		Index int    `json:"index"`
 		ID    string `json:"boot_id"`
@@ -145,7 +146,8 @@ func (l *BootList) JSON(w *bufio.Writer, pretty bool) error {
 	if err != nil {
 		return err
 	}
-	return writeLine(w, text)
+	_, err = w.WriteString(before + string(text) + behind)
+	return err
 }
 
 // formatTime writes a time as journalctl's lists do.

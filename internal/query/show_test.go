@@ -401,7 +401,7 @@ func TestLists(t *testing.T) {
 	if d := cmp.Diff(want, list(func(w *bufio.Writer) error { return b.Table(w, time.UTC, true) })); d != "" {
 		t.Errorf("boots (-want +got):\n%s", d)
 	}
-	if got := list(func(w *bufio.Writer) error { return b.JSON(w, false) }); !strings.HasPrefix(got, `[{"index":-2,"boot_id":"aa0000`) || !strings.HasSuffix(got, `"last_entry":1700000008000000}]`+"\n") {
+	if got := list(func(w *bufio.Writer) error { return b.JSON(w, false, "<", ">") }); !strings.HasPrefix(got, `<[{"index":-2,"boot_id":"aa0000`) || !strings.HasSuffix(got, `"last_entry":1700000008000000}]>`) {
 		t.Errorf("boots as json: %s", got)
 	}
 	header := list(func(w *bufio.Writer) error { return Headers(w, j, time.UTC) })

@@ -9,18 +9,24 @@ type json struct {
 }
 
 func newJSON(m Mode, o Options) *json {
-	j := &json{o: entry.JSONOptions{All: o.All, Pretty: m == JSONPretty}, tail: "\n"}
+	j := &json{o: entry.JSONOptions{All: o.All, Pretty: m == JSONPretty}}
 	if len(o.OutputFields) > 0 {
 		j.o.OutputFields = newFilter(o.OutputFields)
 	}
+	j.before, j.tail = m.Frame()
+	return j
+}
+
+// Frame returns what stands before and behind each value of a json mode.
+func (m Mode) Frame() (before, behind string) {
 	switch m {
 	case JSONSSE:
-		j.before, j.tail = "data: ", "\n\n"
+		return "data: ", "\n\n"
 	case JSONSeq:
-		j.before = "\x1e"
+		return "\x1e", "\n"
 	default:
+		return "", "\n"
 	}
-	return j
 }
 
 func (j *json) append(b []byte, e *entry.Entry) ([]byte, error) {
