@@ -210,8 +210,11 @@ func (d *daemon) reload(ctx context.Context) error {
 			d.warn("the change of " + fixed.name + "= needs a restart")
 		}
 	}
-	before, after := d.settings(old), d.settings(cfg)
-	if before != after {
+	total, err := d.space()
+	if err != nil {
+		return err
+	}
+	if after := settings(cfg, total); after != settings(old, total) {
 		if err := d.store.Configure(ctx, after); err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/tidemark-log/tidemark/internal/control"
 	"github.com/tidemark-log/tidemark/internal/ingest"
 	"github.com/tidemark-log/tidemark/internal/store"
+	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/internal/web"
 )
 
@@ -46,14 +47,16 @@ type Options struct {
 
 // daemon is everything that runs.
 type daemon struct {
-	o       Options
-	cfg     atomic.Pointer[config.Config]
-	data    string
-	run     string
-	runLock *store.Lock
-	started time.Time
-	machine entry.ID
-	boot    entry.ID
+	o        Options
+	fs       vfs.FS        // of the journal files; nil: the machine's
+	drainFor time.Duration // how long drain waits
+	cfg      atomic.Pointer[config.Config]
+	data     string
+	run      string
+	runLock  *store.Lock
+	started  time.Time
+	machine  entry.ID
+	boot     entry.ID
 
 	store     *store.Store
 	ingest    *ingest.Ingest
@@ -72,8 +75,14 @@ type daemon struct {
 // Run runs the daemon until ctx is done, and returns nil when everything that
 // was received is synced. Another error than nil means that it could not begin,
 // that a part has failed, or that not everything could be stored.
-func Run(ctx context.Context, o Options) error {
-	d := &daemon{o: o, started: time.Now(), signals: make(chan os.Signal, 8)}
+func Run(ctx context.Context, o Options) error { return newDaemon(o).live(ctx) }
+
+func newDaemon(o Options) *daemon {
+	return &daemon{o: o, drainFor: drainLimit, started: time.Now(), signals: make(chan os.Signal, 8)}
+}
+
+// live is Run.
+func (d *daemon) live(ctx context.Context) error {
 	defer syscall.Umask(syscall.Umask(ownUmask))
 	// From the start to the very end: a hang-up must not end a daemon that repairs
 	// a file, or closes one. Nor must a line to a terminal that has gone.
@@ -120,14 +129,19 @@ func (d *daemon) open() error {
 	if err := d.findMachineID(machineIDFile); err != nil {
 		return err
 	}
-	if d.store, err = store.Open(d.storeConfig()); err != nil {
+	total, err := d.space()
+	if err != nil {
+		return err
+	}
+	set := settings(cfg, total)
+	if d.store, err = store.Open(d.storeConfig(set)); err != nil {
 		return err
 	}
 	for _, text := range d.unsaid {
 		d.warn(text)
 	}
 	d.unsaid = nil
-	if d.ingest, err = ingest.Open(d.ingestConfig(), d.store); err != nil {
+	if d.ingest, err = ingest.Open(d.ingestConfig(set), d.store); err != nil {
 		return err
 	}
 	d.web = web.New(d.webConfig())
@@ -141,6 +155,7 @@ func (d *daemon) config() config.Config { return *d.cfg.Load() }
 
 // serve runs everything until ctx is done or a part fails, then stops it.
 func (d *daemon) serve(ctx context.Context) error {
+	d.store.Event(levelInfo, messageStarted, "started, version "+d.o.Version)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	doors, closeDoors := context.WithCancel(context.WithoutCancel(ctx))
@@ -164,13 +179,14 @@ func (d *daemon) serve(ctx context.Context) error {
 
 	<-ctx.Done()
 	d.notify(sd.SdNotifyStopping)
-	err := context.Cause(ctx)
-	if errors.Is(err, context.Canceled) {
-		err = nil
+	cause, err := context.Cause(ctx), error(nil)
+	if !errors.Is(cause, context.Canceled) {
+		err = cause
 	}
 	stopSignals()
-	err = errors.Join(err, d.drain(&received))
-	err = errors.Join(err, d.store.Close(context.WithoutCancel(ctx)))
+	drainErr := d.drain(&received)
+	d.tellStop(cause, drainErr)
+	err = errors.Join(err, drainErr, d.store.Close(context.WithoutCancel(ctx)))
 	closeDoors()
 	answered.Wait()
 	stopWatchdog()
@@ -188,15 +204,30 @@ func (d *daemon) drain(received *sync.WaitGroup) error {
 	var waiting sync.WaitGroup
 	waiting.Go(func() { received.Wait(); close(done) })
 	defer waiting.Wait()
-	limit := time.NewTimer(drainLimit)
+	limit := time.NewTimer(d.drainFor)
 	defer limit.Stop()
 	select {
 	case <-done:
 		return nil
 	case <-limit.C:
 		d.ingest.Close() //nolint:errcheck // gives up what is blocked
-		return fmt.Errorf("what was received could not be stored within %s", drainLimit)
+		return fmt.Errorf("what was received could not be stored within %s", d.drainFor)
 	}
+}
+
+// tellStop leaves an entry of why the daemon ends, and of what it could not
+// store: the last one, like journald's.
+func (d *daemon) tellStop(cause, drainErr error) {
+	text := "stopping: " + cause.Error()
+	if drainErr != nil {
+		d.store.Event(levelErr, messageStopped, text+": "+drainErr.Error())
+		return
+	}
+	priority := levelInfo
+	if !errors.Is(cause, context.Canceled) {
+		priority = levelErr
+	}
+	d.store.Event(priority, messageStopped, text)
 }
 
 // release gives back sockets and directories, whatever of them open has taken.
@@ -258,12 +289,18 @@ func (d *daemon) say(line string) {
 	fmt.Fprintln(d.o.Err, "tidemark serve: "+line) //nolint:errcheck // a closed terminal stops nothing
 }
 
-// Levels and the message id of what the daemon tells about its configuration.
+// Levels of the daemon's own entries.
 const (
-	levelErr      = 3
-	levelWarning  = 4
-	levelInfo     = 6
-	messageConfig = "4e1c7a90d2b84f36a5c8e07f1b92d643"
+	levelErr     = 3
+	levelWarning = 4
+	levelInfo    = 6
+)
+
+// Message ids of the daemon's own entries. The first two are journald's.
+const (
+	messageStarted = "f77379a8490b408bbe5f6940505a777b"
+	messageStopped = "d93fb3c9c24d451a97cea615ce59c00b"
+	messageConfig  = "4e1c7a90d2b84f36a5c8e07f1b92d643" // what was found in the configuration
 )
 
 // warn says that something in the configuration is left out, and keeps it as an

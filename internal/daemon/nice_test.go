@@ -2,10 +2,8 @@ package daemon
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,34 +17,15 @@ func TestNice(t *testing.T) {
 		t.Run(strconv.Itoa(nice), func(t *testing.T) {
 			p := newPlace(t)
 			p.Nice = &nice
-			env, err := json.Marshal(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), childVar+"="+string(env))
-			var said bytes.Buffer
-			cmd.Stderr = &said
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			_, ready := untilReady(out)
-			got := niceOf(t, cmd.Process.Pid)
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-			if !ready {
-				t.Fatalf("not ready: %s", said.String())
-			}
-			if strings.Contains(said.String(), fmt.Sprintf("Nice=%d: permission denied", nice)) {
+			d := spawn(t, p)
+			got := niceOf(t, d.Process.Pid)
+			said := fmt.Sprint(d.Stderr)
+			if strings.Contains(said, fmt.Sprintf("Nice=%d: permission denied", nice)) {
 				return // it may not, and has said so
 			}
 			for tid, n := range got {
 				if n != nice {
-					t.Errorf("thread %s has %d, want %d; it said %q", tid, n, nice, said.String())
+					t.Errorf("thread %s has %d, want %d; it said %q", tid, n, nice, said)
 				}
 			}
 		})

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,20 +19,35 @@ import (
 	"github.com/tidemark-log/tidemark/settle"
 )
 
-func (d *daemon) storeConfig() store.Config {
+func (d *daemon) storeConfig(set store.Settings) store.Config {
 	return store.Config{
+		FS:        d.fs,
 		Dir:       d.data,
 		MachineID: d.machine,
 		BootID:    d.boot,
-		Settings:  d.settings(d.config()),
+		Settings:  set,
 		Split:     d.o.Env.UID == 0,
 		Self:      d.self(),
 		Say:       d.say,
 	}
 }
 
-// settings are what of a configuration the store can change while it runs.
-func (d *daemon) settings(c config.Config) store.Settings {
+// space is the size of the file system that will hold the data, in bytes. What
+// the limits are a share of must not be guessed.
+func (d *daemon) space() (total uint64, err error) {
+	fsys := d.fs
+	if fsys == nil {
+		fsys = vfs.OS{}
+	}
+	if _, total, err = fsys.Free(existing(d.data)); err != nil {
+		return 0, fmt.Errorf("ask for the size of the file system of %s: %w", d.data, err)
+	}
+	return total, nil
+}
+
+// settings are what of a configuration the store can change while it runs, on a
+// file system of total bytes.
+func settings(c config.Config, total uint64) store.Settings {
 	index := c.Notify
 	if index == 0 {
 		index = -1 // with every write
@@ -40,18 +56,14 @@ func (d *daemon) settings(c config.Config) store.Settings {
 		Sync:              c.Sync,
 		Index:             index,
 		Buffer:            int64(min(c.Buffer, math.MaxInt64)),
-		Limits:            d.limits(c),
+		Limits:            limits(c, total),
 		CompressThreshold: int(min(c.CompressThreshold, math.MaxInt32)),
 		NoCompression:     !c.Compress,
 	}
 }
 
-// limits turns journald's keys into sizes on this file system.
-func (d *daemon) limits(c config.Config) store.Limits {
-	_, total, err := vfs.OS{}.Free(existing(d.data))
-	if err != nil {
-		total = 0
-	}
+// limits turns journald's keys into sizes on a file system of total bytes.
+func limits(c config.Config, total uint64) store.Limits {
 	l := store.Limits{
 		MaxUse:      c.SystemMaxUse.Of(total),
 		KeepFree:    c.SystemKeepFree.Of(total),
@@ -103,7 +115,7 @@ func (d *daemon) self() []entry.Field {
 	return append(fields, field("_RUNTIME_SCOPE", "system"))
 }
 
-func (d *daemon) ingestConfig() ingest.Config {
+func (d *daemon) ingestConfig(set store.Settings) ingest.Config {
 	cfg := d.config()
 	c := ingest.Config{
 		Dir:               d.run,
@@ -113,7 +125,7 @@ func (d *daemon) ingestConfig() ingest.Config {
 		RateLimitInterval: cfg.RateLimitInterval,
 		RateLimitBurst:    uint32(min(cfg.RateLimitBurst, math.MaxUint32)),
 		MaxLevel:          &cfg.MaxLevelStore,
-		MaxPassed:         int64(min(d.limits(cfg).MaxFileSize, math.MaxInt64)),
+		MaxPassed:         int64(min(set.Limits.MaxFileSize, math.MaxInt64)),
 		Free:              d.store.Free,
 		Event:             d.store.Event,
 	}

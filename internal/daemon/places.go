@@ -162,9 +162,9 @@ func makeMachineID(path string) (entry.ID, error) {
 
 // readID reads a file that holds one id.
 func readID(path string) (entry.ID, error) {
-	b, err := os.ReadFile(path)
+	b, err := config.ReadFile(path)
 	if err != nil {
-		return entry.ID{}, err
+		return entry.ID{}, fmt.Errorf("%s: %w", path, err)
 	}
 	id, err := entry.ParseID(strings.TrimSpace(string(b)))
 	if err == nil && id.IsZero() {
