@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,6 +140,8 @@ func (r *importRun) nothing(err error) error {
 	switch {
 	case errors.As(err, &bad) && !errors.As(err, &unread):
 		return fmt.Errorf("%w: no entry was found, %s was not touched: want the Journal Export Format, as journalctl -o export prints it", err, r.path)
+	case errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%w: %s was not touched: %s", err, r.path, exportWanted)
 	case err != nil:
 		return fmt.Errorf("%w: %s was not touched", err, r.path)
 	case r.input:
@@ -263,9 +266,10 @@ func (r *importRun) open() (err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		if r.w, err = journal.Create(r.path, r.options()); err != nil {
 			r.w = nil
+			return fmt.Errorf("%w: name a file in a directory that you may write to", err)
 		}
-		r.created = err == nil
-		return err
+		r.created = true
+		return nil
 	default:
 		r.w = nil
 		return fmt.Errorf("%w: name another file", err)

@@ -17,6 +17,9 @@ func inputName(in *os.File) string {
 	return in.Name()
 }
 
+// exportWanted is what to do when an input is none.
+const exportWanted = "name a file in the Journal Export Format, as journalctl -o export prints it"
+
 // stdinPath opens what standard input is once more.
 const stdinPath = "/dev/stdin"
 
@@ -57,7 +60,11 @@ func openPath(name string) (*os.File, error) {
 	if info, err := os.Stat(name); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
 		mode |= syscall.O_NONBLOCK
 	}
-	return os.OpenFile(name, mode, 0)
+	in, err := os.OpenFile(name, mode, 0)
+	if err != nil {
+		return nil, withStep(err, readStep(err, exportWanted))
+	}
+	return in, nil
 }
 
 // inputReader reads an input. Once stopped returns an error it reads no more.

@@ -75,6 +75,9 @@ func run(argv []string, stderr io.Writer) int {
 	}
 	if line != "" {
 		fmt.Fprintln(stderr, errorLine(prefix, verb, line)) //nolint:errcheck // nowhere else to say it
+		if more := hint(err); more != "" {
+			fmt.Fprintln(stderr, errorLine(prefix, verb, more)) //nolint:errcheck // as above
+		}
 	}
 	return code
 }

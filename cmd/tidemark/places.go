@@ -95,7 +95,7 @@ func (p places) trusted() error {
 		return nil
 	}
 	if err != nil {
-		return pathError(p.run, err)
+		return err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || int(st.Uid) != p.uid && st.Uid != 0 || info.Mode().Perm()&0o022 != 0 {

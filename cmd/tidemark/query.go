@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,21 +119,21 @@ func openSource(a *queryArgs, dirs, files []string, stdout io.Writer) (j *journa
 	switch {
 	case a.directory != "":
 		if j, err = a.openDirs(o, dirs); err != nil {
-			return nil, nil, wordsf("Failed to open %s: %w", a.directory, query.Reason(err))
+			return nil, nil, unopened(a.directory, err)
 		}
 	case len(files) > 0:
 		if j, err = o.Open(files); err == nil && len(j.Skipped()) > 0 {
 			err = errors.Join(j.Skipped()[0], j.Close())
 		}
 		if err != nil {
-			return nil, nil, wordsf("Failed to open files: %w", query.Reason(err))
+			return nil, nil, unopened("files", err)
 		}
 	default:
 		if boot, err := query.CurrentBoot(); err == nil {
 			a.query.ThisBoot = boot
 		}
 		if j, err = a.openDirs(o, dirs); err != nil {
-			return nil, nil, wordsf("Failed to open journal: %w", query.Reason(err))
+			return nil, nil, unopened("journal", err)
 		}
 	}
 	if !a.query.Follow {
@@ -287,5 +288,9 @@ func warnDamage(j *journal.Journal, stderr io.Writer) {
 	if n := len(problems) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	_, _ = fmt.Fprintf(stderr, "warning: %v%s: intact entries were shown, try tidemark verify\n", problems[0], more)
+	step := "intact entries were shown, try tidemark verify"
+	if errors.Is(problems[0], fs.ErrPermission) {
+		step = readStep(problems[0], "")
+	}
+	_, _ = fmt.Fprintf(stderr, "warning: %v%s: %s\n", problems[0], more, step)
 }

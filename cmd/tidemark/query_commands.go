@@ -65,7 +65,7 @@ func (a *queryArgs) runCommand(ctx context.Context, stderr io.Writer) (done bool
 	for _, dir := range dirs {
 		list, err := journal.FilesIn(dir)
 		if err != nil && (a.directory != "" || len(list) > 0) {
-			return true, err
+			return true, unopened(dir, err)
 		}
 		files = append(files, list...)
 	}

@@ -26,13 +26,17 @@ func newServeCmd() *cobra.Command {
 			if err := f.apply(cmd, new(config.Defaults())); err != nil {
 				return &usageError{err}
 			}
-			return daemon.Run(cmd.Context(), daemon.Options{
+			err := daemon.Run(cmd.Context(), daemon.Options{
 				Config:  func() (config.Config, []config.Warning, error) { return f.load(cmd) },
 				Env:     environment(),
 				Version: version(),
 				Out:     cmd.OutOrStdout(),
 				Err:     cmd.ErrOrStderr(),
 			})
+			if err != nil {
+				return serveStep(err)
+			}
+			return nil
 		},
 	}
 	flags := cmd.Flags()

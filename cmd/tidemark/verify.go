@@ -79,7 +79,7 @@ func journalFiles(args []string) ([]string, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: no journal files in this directory", arg)
+			return nil, fmt.Errorf("%s: no journal files in this directory: name another, or a file", arg)
 		}
 		files = append(files, found...)
 	}
@@ -114,12 +114,13 @@ func journalsIn(dir string, deeper bool) ([]string, error) {
 	return files, nil
 }
 
-// pathError says what is wrong with a path, naming it once.
+// pathError says what is wrong with the path of a journal file, naming it once,
+// and what to do.
 func pathError(name string, err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return withStep(fmt.Errorf("%s: %w", name, err), readStep(err, "name a journal file, or a directory of journal files"))
 }
 
 // verifyShown is how many problems of a file are printed.

@@ -169,7 +169,14 @@ func (s *Server) broken(line int, err error) *refusal {
 
 // unappended is a line that the sink did not take.
 func (s *Server) unappended(line int, err error) *refusal {
+	var bad *journal.EntryError
 	switch {
+	case errors.Is(err, journal.ErrTooLarge):
+		s.counts.tooLong.Add(1)
+		return &refusal{http.StatusRequestEntityTooLarge, line, errors.New("larger than a journal file can hold: split it, or raise SystemMaxFileSize=")}
+	case errors.As(err, &bad):
+		s.counts.badLine.Add(1)
+		return &refusal{http.StatusBadRequest, line, bad.Err}
 	case errors.Is(err, journal.ErrBufferFull):
 		s.counts.bufferFull.Add(1)
 		return &refusal{http.StatusServiceUnavailable, line, errors.New("the buffer is full: send again from this line on")}

@@ -99,6 +99,8 @@ func gz(s string) string {
 func TestIngest(t *testing.T) {
 	full := &fakeSink{room: 1, refuse: fmt.Errorf("append: %w", journal.ErrBufferFull)}
 	noSpace := &fakeSink{refuse: fmt.Errorf("append: %w", syscall.ENOSPC)}
+	tooLarge := &fakeSink{room: 1, refuse: fmt.Errorf("append: %w", &journal.EntryError{Err: journal.ErrTooLarge})}
+	unstorable := &fakeSink{refuse: &journal.EntryError{Field: -1, Err: journal.ErrTime}}
 	unwritten := &fakeSink{waitErr: map[settle.Level]error{settle.Appended: fmt.Errorf("write: %w", syscall.ENOSPC)}}
 	unsynced := &fakeSink{waitErr: map[settle.Level]error{settle.Synced: errors.New("sync: input/output error")}}
 	tests := []struct {
@@ -157,6 +159,15 @@ func TestIngest(t *testing.T) {
 			name: "failed sync is not acknowledged", sink: unsynced, query: "?ack=synced", body: "{a}\n", status: 500,
 			answer: `{"accepted":1,"ack":"appended","error":"wait until synced: sync: input/output error"}`,
 			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended, settle.Synced},
+		},
+		{
+			name: "larger than a file", sink: tooLarge, body: "{a}\n{b}\n", status: 413,
+			answer: `{"accepted":1,"ack":"appended","error":"line 2: larger than a journal file can hold: split it, or raise SystemMaxFileSize=","line":2}`,
+			kept:   []string{"a@192.0.2.1"}, waits: []settle.Level{settle.Appended},
+		},
+		{
+			name: "unstorable", sink: unstorable, body: "{a}\n", status: 400,
+			answer: `{"accepted":0,"error":"line 1: time out of range","line":1}`, waits: []settle.Level{settle.Appended},
 		},
 		{
 			name: "the disk fills while it waits", sink: unwritten, query: "?ack=synced", body: "{a}\n", status: 507,
