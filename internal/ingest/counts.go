@@ -47,6 +47,7 @@ const (
 	stdoutEntries
 	stdoutStreams
 	stdoutTooMany
+	stdoutShort
 	stdoutHeader
 	stdoutRead
 	stdoutLimited
@@ -131,6 +132,7 @@ func (c *counts) list() []Count {
 		stdoutEntries:   {Name: "stdout", Reason: "entries"},
 		stdoutStreams:   {Name: "stdout", Reason: "streams"},
 		stdoutTooMany:   {Name: "stdout", Reason: "too_many_streams"},
+		stdoutShort:     {Name: "stdout", Reason: "no_descriptors"},
 		stdoutHeader:    {Name: "stdout", Reason: "bad_header"},
 		stdoutRead:      {Name: "stdout", Reason: "unreadable"},
 		stdoutLimited:   {Name: "stdout", Reason: "rate_limited"},

@@ -14,6 +14,7 @@ const (
 	messageMissed  = "e9bf28e6e834481bb6f48f548ad13606" // kernel messages were overwritten
 	messageDropped = "a596d6fe7bfa4994828e72309e95d61e" // the rate limit has dropped messages
 	messageLost    = "2f6b8c1e5d7a4093b4e2d0a9c6f81375" // messages were refused or lost
+	messageShort   = "982f0846faa148cb941cce08c92da65b" // streams wait for descriptors
 )
 
 const (

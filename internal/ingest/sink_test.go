@@ -27,9 +27,14 @@ type fakeSink struct {
 	hold    chan struct{} // guarded by mu; not nil: Append waits until it is closed
 	entered chan struct{} // guarded by mu; gets a value when Append will wait
 	err     error         // guarded by mu
+
+	during func(entries []entry.Entry) // not nil: called by Append first; set before it runs
 }
 
 func (s *fakeSink) Append(ctx context.Context, entries []entry.Entry) (journal.Ticket, error) {
+	if s.during != nil {
+		s.during(entries)
+	}
 	s.mu.Lock()
 	hold, entered := s.hold, s.entered
 	s.mu.Unlock()

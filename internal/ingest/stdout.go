@@ -19,8 +19,21 @@ import (
 const maxTurns = 64
 
 // acceptBackoff is how long accepting rests when the process is out of
-// descriptors, unless a stream ends earlier.
+// descriptors, unless a stream ends earlier, a barrier asks, or the end comes.
 const acceptBackoff = time.Second
+
+// errShort says that a connection waits for a descriptor.
+var errShort = errors.New("out of descriptors")
+
+// isShort reports whether the kernel may have later what it has not now.
+func isShort(err error) bool {
+	for _, e := range []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM, unix.ENOSPC} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
 
 // listener accepts stdout streams and owns them.
 type listener struct {
@@ -38,7 +51,12 @@ type listener struct {
 	perUID  map[uint32]int       // guarded by mu; streams by who has connected, root's not
 
 	running sync.WaitGroup
-	freed   chan struct{} // capacity 1: a stream has ended
+	freed   chan struct{} // capacity 1: a stream has ended, or the gate wakes
+
+	backoff time.Duration // acceptBackoff
+	half    int           // a connection that waits for a second descriptor; -1: none
+	short   bool          // the last try found no descriptor
+	told    time.Duration // when that was said last; 0: never
 }
 
 func newListener(in *Ingest, file *os.File) (*listener, error) {
@@ -46,9 +64,14 @@ func newListener(in *Ingest, file *os.File) (*listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("accept at %s: %w", file.Name(), err)
 	}
-	l := &listener{in: in, file: file, raw: raw, streams: make(map[*stream]struct{}), freed: make(chan struct{}, 1)}
+	l := &listener{in: in, file: file, raw: raw, streams: make(map[*stream]struct{}), freed: make(chan struct{}, 1), half: -1, backoff: acceptBackoff}
 	l.turn, l.perUID = make(chan struct{}, maxTurns), make(map[uint32]int)
-	l.gate.deadline = file.SetReadDeadline
+	l.gate.deadline = func(t time.Time) error {
+		if !t.IsZero() {
+			l.free() // it may rest
+		}
+		return file.SetReadDeadline(t)
+	}
 	l.pool.New = func() any { return newStreamBuffer(in) }
 	return l, nil
 }
@@ -61,6 +84,7 @@ func (l *listener) run(ctx context.Context) error {
 	missed, refused := true, false
 	defer func() {
 		l.file.Close() //nolint:errcheck // it may be closed already
+		l.dropHalf()
 		l.endStreams()
 		l.gate.close(waiting, missed)
 		l.running.Wait()
@@ -77,7 +101,13 @@ func (l *listener) run(ctx context.Context) error {
 		case isTimeout(err):
 			l.gate.woken()
 			continue
-		case errors.Is(err, os.ErrClosed):
+		case errors.Is(err, errShort) && !ending && ctx.Err() == nil:
+			l.rest(ctx)
+			continue
+		case errors.Is(err, errShort) && l.endStreams() > 0:
+			l.running.Wait() // those that wait can have their descriptors
+			continue
+		case errors.Is(err, os.ErrClosed), errors.Is(err, errShort):
 			return nil
 		case err != nil:
 			return err
@@ -106,10 +136,14 @@ func (l *listener) acceptAll(ctx context.Context, park bool) error {
 	return nil
 }
 
-// accept takes one connection, or has waited for room for it; false: there was
-// none. It sleeps for one if park
-// is set.
+// accept takes one connection; false: there was none. It sleeps for one if park
+// is set. With errShort there may be one that has to wait.
 func (l *listener) accept(ctx context.Context, park bool) (bool, error) {
+	if l.half >= 0 {
+		fd := l.half
+		l.half = -1
+		return true, l.start(ctx, fd)
+	}
 	fd := -1
 	var errno error
 	err := l.raw.Read(func(s uintptr) bool {
@@ -132,19 +166,46 @@ func (l *listener) accept(ctx context.Context, park bool) (bool, error) {
 		return false, err
 	case errors.Is(errno, unix.EAGAIN):
 		return false, nil
-	case errors.Is(errno, unix.EMFILE), errors.Is(errno, unix.ENFILE), errors.Is(errno, unix.ENOBUFS), errors.Is(errno, unix.ENOMEM):
-		l.rest(ctx)
-		return true, nil // try again
+	case isShort(errno):
+		return false, l.runShort()
 	case errno != nil:
 		return false, fmt.Errorf("accept at %s: %w", l.file.Name(), errno)
 	}
-	l.start(ctx, fd)
-	return true, nil
+	return true, l.start(ctx, fd)
 }
 
-// rest waits for a stream to end.
+// runShort counts that a connection has to wait, says it when that begins, but
+// no more often than losses are told, and returns errShort.
+func (l *listener) runShort() error {
+	l.in.counts.add(stdoutShort, 1)
+	now, _ := l.in.now()
+	if !l.short && (l.told == 0 || now-l.told >= lossWindow) {
+		l.told = now
+		l.in.say(levelWarning, messageShort, "Out of file descriptors: new stdout streams wait until some are free")
+	}
+	l.short = true
+	return errShort
+}
+
+// free lets accepting be tried again.
+func (l *listener) free() {
+	select {
+	case l.freed <- struct{}{}:
+	default:
+	}
+}
+
+// dropHalf closes the connection that waits for a descriptor.
+func (l *listener) dropHalf() {
+	if l.half >= 0 {
+		unix.Close(l.half) //nolint:errcheck // nothing was written to it
+		l.half = -1
+	}
+}
+
+// rest waits until it is worth another try.
 func (l *listener) rest(ctx context.Context) {
-	t := time.NewTimer(acceptBackoff)
+	t := time.NewTimer(l.backoff)
 	defer t.Stop()
 	select {
 	case <-l.freed:
@@ -153,19 +214,19 @@ func (l *listener) rest(ctx context.Context) {
 	}
 }
 
-// start gives a connection to a goroutine of its own, or closes it.
-func (l *listener) start(ctx context.Context, fd int) {
+// start gives a connection to a goroutine of its own, or closes it. With errShort
+// it is half of one and waits.
+func (l *listener) start(ctx context.Context, fd int) error {
 	s, err := newStream(l, fd)
-	for errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
-		if l.rest(ctx); ctx.Err() != nil {
-			break
-		}
-		s, err = newStream(l, fd)
+	if isShort(err) {
+		l.half = fd
+		return l.runShort()
 	}
+	l.short = false
 	if err != nil {
 		unix.Close(fd) //nolint:errcheck // nothing was written to it
 		l.in.counts.add(stdoutRead, 1)
-		return
+		return nil
 	}
 	l.mu.Lock()
 	uid := s.peer.uid
@@ -180,7 +241,7 @@ func (l *listener) start(ctx context.Context, fd int) {
 	if refused {
 		s.closeFiles()
 		l.in.counts.add(stdoutTooMany, 1)
-		return
+		return nil
 	}
 	l.in.counts.add(stdoutStreams, 1)
 	l.running.Go(func() {
@@ -191,18 +252,18 @@ func (l *listener) start(ctx context.Context, fd int) {
 			delete(l.perUID, uid)
 		}
 		l.mu.Unlock()
-		select {
-		case l.freed <- struct{}{}:
-		default:
-		}
+		l.free()
 	})
+	return nil
 }
 
-// endStreams lets every stream read what is queued, and end.
-func (l *listener) endStreams() {
-	for _, g := range l.gates(nil) {
+// endStreams lets every stream read what is queued, and end: so many.
+func (l *listener) endStreams() int {
+	gates := l.gates(nil)
+	for _, g := range gates {
 		g.end()
 	}
+	return len(gates)
 }
 
 // gates appends the gates of the open streams.
