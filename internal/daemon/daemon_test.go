@@ -171,7 +171,7 @@ func TestSignals(t *testing.T) {
 // told so.
 func TestAcksUnderThePolicyAll(t *testing.T) {
 	p := newPlace(t)
-	p.Sync = "all"
+	p.configure(t, "Sync=all\n")
 	r := start(t, p)
 	if got := post(t, url(r.lines), "appended", `{"message":"m"}`); got != `{"accepted":1,"ack":"synced"}` {
 		t.Errorf("answer %s", got)

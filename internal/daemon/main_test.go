@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -35,11 +36,8 @@ func TestMain(m *testing.M) {
 
 // place is where a daemon of a test works.
 type place struct {
-	Data, Run, Sync string
-	HTTP            []string
-	Nice            *int
-	MaxLevel        *int
-	Conf            string // more lines of the configuration
+	Data, Run string
+	Conf      string // path of its configuration: see configure
 	// Fault, if set, is the path of a link that does not exist yet: see faultFS.
 	Fault string
 	// Signals: the process ends on INT as tidemark does. It prints
@@ -64,21 +62,36 @@ func shortDir(t testing.TB) string {
 
 func newPlace(t *testing.T) place {
 	t.Helper()
-	return place{Data: t.TempDir(), Run: shortDir(t), Sync: "1s", HTTP: []string{"127.0.0.1:0"}, Nice: new(0)}
+	p := place{Data: t.TempDir(), Run: shortDir(t), Conf: filepath.Join(t.TempDir(), "tidemark.conf")}
+	p.configure(t, "")
+	return p
+}
+
+// baseConf keeps a test out of what others share. It has baseLines lines.
+const (
+	baseConf  = "[Journal]\nHTTP=127.0.0.1:0\nReadKMsg=no\nNice=0\n"
+	baseLines = 4
+)
+
+// configure makes the place's configuration baseConf and more lines.
+func (p place) configure(t *testing.T, lines string) {
+	t.Helper()
+	if err := os.WriteFile(p.Conf, []byte(baseConf+lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (p place) options(out, err io.Writer) Options {
 	return Options{
 		Config: func() (config.Config, []config.Warning, error) {
-			c := config.Defaults()
-			c.Data, c.Run, c.HTTP, c.ReadKMsg, c.Nice = p.Data, p.Run, p.HTTP, false, p.Nice
-			if p.MaxLevel != nil {
-				c.MaxLevelStore = *p.MaxLevel
+			c, warnings, err := config.Load(p.Conf, true)
+			if c.Data == "" {
+				c.Data = p.Data
 			}
-			if _, err := c.Parse("test", "[Journal]\n"+p.Conf); err != nil {
-				return c, nil, err
+			if c.Run == "" {
+				c.Run = p.Run
 			}
-			return c, nil, c.Set("Sync", p.Sync)
+			return c, warnings, err
 		},
 		Env:     config.Env{UID: os.Geteuid(), Getenv: os.Getenv, Temp: os.TempDir()},
 		Version: "test", Out: out, Err: err,

@@ -16,7 +16,7 @@ func TestNice(t *testing.T) {
 	for _, nice := range []int{7, -3} {
 		t.Run(strconv.Itoa(nice), func(t *testing.T) {
 			p := newPlace(t)
-			p.Nice = &nice
+			p.configure(t, "Nice="+strconv.Itoa(nice)+"\n")
 			d := spawn(t, p)
 			got := niceOf(t, d.Process.Pid)
 			said := fmt.Sprint(d.Stderr)

@@ -203,9 +203,7 @@ func TestLimitsAreNotGuessed(t *testing.T) {
 
 	r := start(t, p)
 	d = r.daemon
-	changed := p
-	changed.Sync = "all"
-	d.o.Config = changed.options(nil, nil).Config
+	p.configure(t, "Sync=all\n")
 	d.fs = unmeasured{}
 	if err := d.reload(t.Context()); err == nil || err.Error() != want {
 		t.Errorf("reload: %v, want %s", err, want)

@@ -1,15 +1,16 @@
 package daemon
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
@@ -17,33 +18,14 @@ import (
 
 func TestReload(t *testing.T) {
 	p := newPlace(t)
-	var mu sync.Mutex
-	current := p
-	errOut := &lockedBuffer{}
-	o := p.options(io.Discard, errOut)
-	read := func() (config.Config, []config.Warning, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return current.options(nil, nil).Config()
-	}
-	o.Config = read
-	d := &daemon{o: o}
-	if err := d.open(); err != nil {
-		t.Fatal(err)
-	}
-	defer d.release()
-	defer d.store.Close(context.Background())
-	mu.Lock()
-	current.Sync, current.HTTP, current.MaxLevel = "all", []string{"127.0.0.1:1"}, new(3)
-	mu.Unlock()
+	r := start(t, p)
+	d := r.daemon
+	p.configure(t, "Sync=all\nMaxLevelStore=3\n")
 	if err := d.reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.Status().Sync; got != "all" {
 		t.Errorf("sync policy %s after the reload, want all", got)
-	}
-	if !strings.Contains(errOut.String(), "the change of HTTP= needs a restart") {
-		t.Errorf("said %q", errOut)
 	}
 	if e, err := d.ingest.NewJSONDecoder("").Decode([]byte(`{"level":4}`)); err != nil || len(e.Fields) > 0 {
 		t.Errorf("level 4 with MaxLevelStore=3: %d fields, %v", len(e.Fields), err)
@@ -51,8 +33,7 @@ func TestReload(t *testing.T) {
 	if d.least().String() != "synced" {
 		t.Errorf("least level %s under the policy all", d.least())
 	}
-	o.Config = func() (config.Config, []config.Warning, error) { return config.Config{}, nil, errors.New("bad") }
-	d.o = o
+	p.configure(t, "Sync=auto\nMaxLevelStore=loud\n")
 	if err := d.reload(t.Context()); err == nil || d.Status().Sync != "all" {
 		t.Errorf("a bad configuration was taken: %v", err)
 	}
@@ -62,43 +43,33 @@ func TestReload(t *testing.T) {
 // that has failed, are lines for the operator and entries.
 func TestConfigurationIsTold(t *testing.T) {
 	p := newPlace(t)
-	var bad atomic.Bool
-	r := start(t, p, func(d *daemon) {
-		good := d.o.Config
-		d.o.Config = func() (config.Config, []config.Warning, error) {
-			if bad.Load() {
-				return config.Config{}, nil, errors.New("f:1: bad")
-			}
-			c, _, err := good()
-			return c, []config.Warning{{Path: "f", Line: 7, Text: "left out"}}, err
-		}
-	})
+	p.configure(t, "Nonsense=1\n")
+	warning := fmt.Sprintf("warning: %s:%d: unknown key \"Nonsense\" in section [Journal], ignored", p.Conf, baseLines+1)
+	r := start(t, p)
 	hup := func(want string) {
 		t.Helper()
 		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, r, want)
+		waitFor(t, r, "tidemark serve: "+want+"\n")
 	}
-	hup("tidemark serve: configuration read again\n")
-	bad.Store(true)
-	hup("tidemark serve: f:1: bad; the settings in force are kept\n")
+	hup("configuration read again")
+	p.configure(t, "Buffer=much\n")
+	bad := fmt.Sprintf("%s:%d: Buffer=: invalid size \"much\": want for example 512, 64K, 8M or 2G; the settings in force are kept", p.Conf, baseLines+1)
+	hup(bad)
 	command(t, p, control.MethodSynchronize)
-	told := strings.Join(ownEntries(t, p), "\n")
-	if n := strings.Count(told, "4 warning: f:7: left out"); n != 2 {
-		t.Errorf("the warning is %d times among the entries, want 2:\n%s", n, told)
+	want := []string{"4 " + warning, "6 started, version test", "4 " + warning, "6 configuration read again", "3 " + bad}
+	var told []string
+	for _, e := range ownEntries(t, p) {
+		if slices.Contains(want, e) {
+			told = append(told, e)
+		}
 	}
-	if !strings.Contains(told, "3 f:1: bad; the settings in force are kept") || !strings.Contains(told, "6 configuration read again") {
-		t.Errorf("entries:\n%s", told)
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
 	}
-	if n := strings.Count(r.err.String(), "warning: f:7: left out\n"); n != 2 {
+	if n := strings.Count(r.err.String(), "tidemark serve: "+warning+"\n"); n != 2 {
 		t.Errorf("the warning was said %d times: %s", n, r.err)
-	}
-	if err := r.stop(); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasSuffix(r.err.String(), "tidemark serve: stopped: everything is synced\n") {
-		t.Errorf("said at the end: %s", r.err)
 	}
 }
 
@@ -116,4 +87,113 @@ func TestWarningsBeforeAFailedStart(t *testing.T) {
 	if got := errOut.String(); got != "tidemark serve: warning: f:7: left out\n" {
 		t.Errorf("said %q", got)
 	}
+}
+
+// TestReloadNamesWhatNeedsARestart: each key that was changed, and no other.
+func TestReloadNamesWhatNeedsARestart(t *testing.T) {
+	const before = "RateLimitIntervalSec=10s\nRateLimitBurst=5\n"
+	for line, name := range map[string]string{
+		"Data=/elsewhere":         "Data",
+		"Run=/elsewhere":          "Run",
+		"HTTP=127.0.0.1:1":        "HTTP",
+		"LineMax=1K":              "LineMax",
+		"ReadKMsg=yes":            "ReadKMsg",
+		"RateLimitIntervalSec=9s": "RateLimitIntervalSec",
+		"RateLimitBurst=6":        "RateLimitBurst",
+		"Buffer=1M":               "",
+	} {
+		t.Run(line, func(t *testing.T) {
+			p := newPlace(t)
+			p.configure(t, before)
+			r := start(t, p)
+			p.configure(t, before+line+"\n")
+			if err := r.daemon.reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			command(t, p, control.MethodSynchronize)
+			want := ""
+			if name != "" {
+				want = "4 warning: the change of " + name + "= needs a restart"
+			}
+			var got []string
+			for _, e := range ownEntries(t, r.place) {
+				if strings.HasPrefix(e, "4 ") {
+					got = append(got, e)
+				}
+			}
+			if strings.Join(got, "\n") != want {
+				t.Errorf("warnings %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestReloadReachesTheStore: new settings begin new files, the same ones do not;
+// a file that cannot be read changes nothing and keeps nobody waiting.
+func TestReloadReachesTheStore(t *testing.T) {
+	p := newPlace(t)
+	r := start(t, p)
+	state := func() (buffer int64, rotations uint64) {
+		st := r.daemon.store.Status()
+		for _, c := range st.Counts {
+			if c.Reason == "rotation" {
+				rotations = c.N
+			}
+		}
+		return st.Buffer, rotations
+	}
+	for _, step := range []struct {
+		conf      string
+		buffer    int64
+		rotations uint64
+		err       string
+	}{
+		{"", config.DefaultBuffer, 0, ""},
+		{"Buffer=3M\n", 3 << 20, 1, ""},
+		{"Buffer=3M\nMaxLevelStore=err\n", 3 << 20, 1, ""},
+		{"Buffer=much\n", 3 << 20, 1, "invalid size"},
+		{"pipe", 3 << 20, 1, "it is a named pipe"},
+	} {
+		p.configure(t, step.conf)
+		if step.conf == "pipe" {
+			if err := errors.Join(os.Remove(p.Conf), syscall.Mkfifo(p.Conf, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := r.daemon.reload(t.Context())
+		if step.err == "" && err != nil || step.err != "" && (err == nil || !strings.Contains(err.Error(), step.err)) {
+			t.Errorf("%q: %v, want %q", step.conf, err, step.err)
+		}
+		if buffer, rotations := state(); buffer != step.buffer || rotations != step.rotations {
+			t.Errorf("%q: a buffer of %d after %d rotations, want %d after %d", step.conf, buffer, rotations, step.buffer, step.rotations)
+		}
+	}
+}
+
+// TestReloadSetsThePriority, but leaves it alone when none is asked for.
+func TestReloadSetsThePriority(t *testing.T) {
+	p := newPlace(t)
+	d := spawn(t, p) // the process of the tests keeps its own
+	hup := func(conf string, want int) {
+		t.Helper()
+		text := strings.Replace(baseConf, "Nice=0\n", conf, 1)
+		if err := os.WriteFile(p.Conf, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := strings.Count(fmt.Sprint(d.Stderr), "configuration read again")
+		if err := d.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for strings.Count(fmt.Sprint(d.Stderr), "configuration read again") == before {
+			command(t, p, control.MethodStatus)
+		}
+		for tid, got := range niceOf(t, d.Process.Pid) {
+			if got != want {
+				t.Errorf("%q: thread %s has priority %d, want %d", conf, tid, got, want)
+			}
+		}
+	}
+	hup("", 0)
+	hup("Nice=5\n", 5)
+	hup("", 5)
 }

@@ -101,7 +101,7 @@ func TestDrainWaitsForWhatIsReceived(t *testing.T) {
 func stuffed(t *testing.T, run func(t *testing.T, p place)) place {
 	t.Helper()
 	p := newFaultyPlace(t)
-	p.Conf = "Buffer=64K\nCompress=no\n"
+	p.configure(t, "Buffer=64K\nCompress=no\n")
 	run(t, p)
 	native(t, p, "before the disk was full")
 	command(t, p, control.MethodSynchronize)
