@@ -78,6 +78,7 @@ type importRun struct {
 	out      io.Writer // lists the files written
 	notes    io.Writer // what was left out
 	progress io.Writer // a terminal, or nil
+	maxSize  uint64    // of a file in bytes; 0: the journal's default
 
 	w       *journal.Writer // nil before the first entry
 	before  uint64          // entries in the current file before this run
@@ -233,7 +234,7 @@ func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
 				return err
 			}
 		case errors.Is(err, journal.ErrOrder):
-			if r.breaks++; r.breaks > 100 && r.total/r.breaks < 100 {
+			if r.breaks++; tooDisordered(r.breaks, r.total) {
 				return fmt.Errorf("the order of the entries broke %d times: sort them by time first", r.breaks)
 			}
 			reason := "order broken"
@@ -256,6 +257,10 @@ func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
 	return nil
 }
 
+// tooDisordered reports whether so many breaks of the order in so many entries
+// would make a file of every few of them.
+func tooDisordered(breaks, entries uint64) bool { return breaks > 100 && entries/breaks < 100 }
+
 // open opens the file to write to: it continues one that exists.
 func (r *importRun) open() (err error) {
 	r.w, err = journal.OpenWriter(r.path, r.options())
@@ -277,7 +282,7 @@ func (r *importRun) open() (err error) {
 }
 
 func (r *importRun) options() journal.Options {
-	return journal.Options{MachineID: machineID128(), Index: importIndexWindow, Buffer: importBuffer}
+	return journal.Options{MachineID: machineID128(), Index: importIndexWindow, Buffer: importBuffer, MaxSize: r.maxSize}
 }
 
 // rotate gives the current file an archive's name and goes on in a new one.
