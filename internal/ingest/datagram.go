@@ -98,6 +98,12 @@ func (d *datagrams) run(ctx context.Context) error {
 		if err == nil && park && d.flood {
 			err = d.gather()
 		}
+		if err != nil && d.rx.n > 0 {
+			// What has come before the error is somebody's, and so are its descriptors.
+			if err := d.handle(ctx); err != nil {
+				return err
+			}
+		}
 		switch {
 		case isTimeout(err):
 			d.calm()

@@ -43,10 +43,12 @@ type streamBuffer struct {
 }
 
 func newStreamBuffer(in *Ingest) *streamBuffer {
-	return &streamBuffer{
+	b := &streamBuffer{
 		data: make([]byte, max(in.cfg.LineMax, maxHeaderLine)+streamRead),
 		proc: in.proc(),
 	}
+	b.msg.clear()
+	return b
 }
 
 // stream is one connection to the stdout socket.
@@ -166,8 +168,8 @@ func (s *stream) run(ctx context.Context) {
 	var waiting []*barrier
 	defer func() {
 		s.closeFiles()
-		s.gate.close(waiting, ctx.Err() != nil)
 		s.returnBuffer()
+		s.gate.close(waiting, ctx.Err() != nil)
 	}()
 	goal := -1 // bytes to read before the barriers are passed; -1: there are none
 	refused := false
@@ -233,7 +235,6 @@ func (s *stream) run(ctx context.Context) {
 // stream.
 func (s *stream) take(ctx context.Context) error {
 	b := s.buf
-	defer b.msg.close(s.l.in.closer)
 	s.now, _ = s.l.in.now()
 	s.l.in.host.refresh(s.now)
 	data := b.data[:len(s.rest)+s.n]
@@ -296,7 +297,6 @@ func (s *stream) finish(ctx context.Context) {
 		s.turn = true
 		s.takeBuffer()
 	}
-	s.buf.msg.clear()
 	s.now, _ = s.l.in.now()
 	s.identify(nil)
 	s.record(s.rest, "_LINE_BREAK=eof")

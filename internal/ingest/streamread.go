@@ -116,6 +116,7 @@ func (s *stream) takeBuffer() bool {
 // returnBuffer gives the buffer and the turn to other streams.
 func (s *stream) returnBuffer() {
 	if s.buf != nil {
+		s.buf.msg.close(s.l.in.closer) // on every path
 		s.l.pool.Put(s.buf)
 		s.buf = nil
 	}
