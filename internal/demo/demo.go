@@ -53,6 +53,7 @@ type stage struct {
 	run     string
 	daemon  *daemon
 	feeders []*child
+	measure time.Duration // how long each way of appending is measured
 }
 
 // Run plays the demo and prints it to o.Out. It returns ErrLost when the proof
@@ -65,7 +66,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("make a directory for the demo: %w", err)
 	}
-	s := &stage{o: o, dir: dir, data: filepath.Join(dir, "journal"), run: filepath.Join(dir, "run")}
+	s := &stage{o: o, dir: dir, data: filepath.Join(dir, "journal"), run: filepath.Join(dir, "run"), measure: measureFor}
 	defer func() { err = errors.Join(err, s.end()) }()
 	return s.play(ctx)
 }
@@ -117,7 +118,7 @@ func (s *stage) prove(ctx context.Context, first, second outcome) error {
 	}
 	p := compare(s.feeders, got)
 	verdict, verifyErr := verifyAll(ctx, s.data, s.o.Verify)
-	speeds, err := measure(ctx, filepath.Join(s.dir, "measure"))
+	speeds, err := measure(ctx, filepath.Join(s.dir, "measure"), s.measure)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,8 @@ type speeds struct {
 }
 
 // measure runs the three ways of appending one after the other in dir, which it
-// makes and removes.
-func measure(ctx context.Context, dir string) (speeds, error) {
+// makes and removes, each for d.
+func measure(ctx context.Context, dir string, d time.Duration) (speeds, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return speeds{}, fmt.Errorf("measure: %w", err)
 	}
@@ -47,7 +47,7 @@ func measure(ctx context.Context, dir string) (speeds, error) {
 		if err != nil {
 			return speeds{}, fmt.Errorf("measure: %w", err)
 		}
-		n, took, err := callers(ctx, w, way.alone, way.await)
+		n, took, err := callers(ctx, w, d, way.alone, way.await)
 		if closeErr := w.Close(); err == nil {
 			err = closeErr
 		}
@@ -63,9 +63,9 @@ func waitSynced(ctx context.Context, w *journal.Writer, p journal.Pos) error {
 	return w.Wait(ctx, p, settle.Synced)
 }
 
-// callers lets measureCallers goroutines append for measureFor. With alone they
-// take turns: append and wait under one lock, which is what a sync per line is.
-func callers(ctx context.Context, w *journal.Writer, alone bool, await func(context.Context, *journal.Writer, journal.Pos) error) (int, time.Duration, error) {
+// callers lets measureCallers goroutines append for d. With alone they take
+// turns: append and wait under one lock, which is what a sync per line is.
+func callers(ctx context.Context, w *journal.Writer, d time.Duration, alone bool, await func(context.Context, *journal.Writer, journal.Pos) error) (int, time.Duration, error) {
 	var (
 		wg    sync.WaitGroup
 		turn  sync.Mutex
@@ -79,7 +79,7 @@ func callers(ctx context.Context, w *journal.Writer, alone bool, await func(cont
 		wg.Go(func() {
 			n := 0
 			var err error
-			for err == nil && time.Since(began) < measureFor {
+			for err == nil && time.Since(began) < d {
 				e := []entry.Entry{{Fields: []entry.Field{entry.Field("MESSAGE=" + lines[(n+i)%len(lines)]), entry.Field("PRIORITY=6")}}}
 				if alone {
 					turn.Lock()

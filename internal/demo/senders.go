@@ -60,6 +60,18 @@ func dialSender(o FeedOptions) (sender, error) {
 // sync answers all of them.
 const httpCallers = 16
 
+// posters are the callers of one HTTP feeder.
+type posters struct {
+	feeder *feeder
+	addr   string
+	client *http.Client
+	cancel context.CancelFunc // ends the requests of all
+	stop   chan struct{}      // closed: no more requests
+
+	mu    sync.Mutex // guards feeder and first
+	first error
+}
+
 // runHTTP posts records one by one from httpCallers callers, each waiting for
 // the answer that its record is synced.
 func (f *feeder) runHTTP(ctx context.Context, addr string, commands <-chan string) error {
@@ -67,69 +79,65 @@ func (f *feeder) runHTTP(ctx context.Context, addr string, commands <-chan strin
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: httpCallers}}
 	defer client.CloseIdleConnections()
-	var (
-		mu    sync.Mutex // guards f and first
-		first error
-		wg    sync.WaitGroup
-	)
-	stop := make(chan struct{})
+	c := &posters{feeder: f, addr: addr, client: client, cancel: cancel, stop: make(chan struct{})}
+	var wg sync.WaitGroup
 	for range httpCallers {
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				case <-ctx.Done():
-					return
-				default:
-				}
-				mu.Lock()
-				r := f.record()
-				err := f.say("sent %d\n", f.next)
-				mu.Unlock()
-				var took time.Duration
-				if err == nil {
-					took, err = post(ctx, client, addr, r)
-				}
-				mu.Lock()
-				if err == nil {
-					err = f.say("ack %d %d\n", r.seq, took.Microseconds())
-				}
-				if err != nil && first == nil {
-					first = err
-				}
-				mu.Unlock()
-				if err != nil {
-					cancel() // the others' requests end too
-					return
-				}
-			}
-		})
+		wg.Go(func() { c.post(ctx) })
 	}
 	finished := make(chan struct{})
 	go func() { wg.Wait(); close(finished) }()
+	select {
+	case _, ok := <-commands: // during a run the only one is stop
+		if !ok {
+			cancel()
+			<-finished
+			return nil
+		}
+		close(c.stop)
+		<-finished
+		return c.first
+	case <-finished:
+	}
+	if c.first == nil {
+		c.first = ctx.Err()
+	}
+	var refused *statusError
+	if errors.As(c.first, &refused) {
+		return c.first
+	}
+	return &goneError{c.first}
+}
+
+// post posts until there is no more to be posted, or until one of all callers
+// has met an error.
+func (c *posters) post(ctx context.Context) {
 	for {
 		select {
-		case c, ok := <-commands:
-			if !ok {
-				cancel()
-				<-finished
-				return nil
-			}
-			if c == "stop" {
-				close(stop)
-				<-finished
-				return first
-			}
-		case <-finished:
-			if first == nil {
-				first = ctx.Err()
-			}
-			var refused *statusError
-			if errors.As(first, &refused) {
-				return first
-			}
-			return &goneError{first}
+		case <-c.stop:
+			return
+		case <-ctx.Done():
+			return
+		default:
+		}
+		c.mu.Lock()
+		r := c.feeder.record()
+		err := c.feeder.say("sent %d\n", c.feeder.next)
+		c.mu.Unlock()
+		var took time.Duration
+		if err == nil {
+			took, err = post(ctx, c.client, c.addr, r)
+		}
+		c.mu.Lock()
+		if err == nil {
+			err = c.feeder.say("ack %d %d\n", r.seq, took.Microseconds())
+		}
+		if err != nil && c.first == nil {
+			c.first = err
+		}
+		c.mu.Unlock()
+		if err != nil {
+			c.cancel() // the others' requests end too
+			return
 		}
 	}
 }
