@@ -39,6 +39,12 @@ func newServeCmd() *cobra.Command {
 			return nil
 		},
 	}
+	f.add(cmd)
+	return cmd
+}
+
+// add gives cmd the flags.
+func (f *serveFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.data, "data", "", "`directory` of the journal files")
 	flags.StringVar(&f.run, "run", "", "`directory` of the sockets")
@@ -49,7 +55,6 @@ func newServeCmd() *cobra.Command {
 	completeFlags(cmd, map[string][]cobra.Completion{
 		"sync": {"auto", "all", "250ms", "1s", "5s"}, "notify": {"0", "250ms", "1s"}, "http": {"off", config.DefaultHTTP, "127.0.0.1:0"},
 	}, "data", "run")
-	return cmd
 }
 
 // load reads the configuration file, its drop-ins, and then the flags.
@@ -89,8 +94,9 @@ func (f *serveFlags) apply(cmd *cobra.Command, c *config.Config) error {
 		}
 	}
 	if given("http") {
-		for _, addr := range append([]string{"off"}, f.http...) {
-			if err := setHTTP(c, addr); err != nil {
+		c.HTTP = nil
+		for _, addr := range f.http {
+			if err := addHTTP(c, addr); err != nil {
 				return err
 			}
 		}
@@ -98,15 +104,15 @@ func (f *serveFlags) apply(cmd *cobra.Command, c *config.Config) error {
 	return nil
 }
 
-// setHTTP adds the addresses of one --http.
-func setHTTP(c *config.Config, value string) error {
-	if err := c.Set("HTTP", value); err != nil {
+// addHTTP adds the address of one --http, or takes away those before.
+func addHTTP(c *config.Config, addr string) error {
+	if addr == "off" {
+		c.HTTP = nil
+		return nil
+	}
+	if err := daemon.CheckHTTP(addr); err != nil {
 		return err
 	}
-	for _, addr := range c.HTTP {
-		if err := daemon.CheckHTTP(addr); err != nil {
-			return err
-		}
-	}
+	c.HTTP = append(c.HTTP, addr)
 	return nil
 }

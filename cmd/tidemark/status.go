@@ -84,7 +84,7 @@ func printStatus(out io.Writer, st *control.Status) error {
 		f := &st.Files[i]
 		row("  "+shortName(f.Path), "%s in %s, %d%% full; %s, %s", plural(f.Entries, "entries"), bytesText(f.Bytes), f.Fill,
 			owed(f.Unsynced == 0, "all synced", "%s not synced yet", plural(f.Unsynced, "entries")),
-			owed(f.Unwritten == 0, "all written", "%s not written yet", bytesText(uint64(max(f.Unwritten, 0)))))
+			owed(f.Unwritten <= 0, "all written", "%s not written yet", bytesText(uint64(f.Unwritten))))
 		if f.Error != "" {
 			row("", "FAILED: %s", f.Error)
 		}

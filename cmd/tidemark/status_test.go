@@ -3,6 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/internal/control"
 	"github.com/tidemark-log/tidemark/internal/ingest"
@@ -23,10 +26,13 @@ func TestCountsHaveWords(t *testing.T) {
 	}
 }
 
+// TestPrintStatus holds every row against its words, in the order in which they
+// are printed.
 func TestPrintStatus(t *testing.T) {
 	st := control.Status{
-		Version: "1.2", PID: 7, Data: "/d", Endpoints: []control.Endpoint{{Protocol: "native", Address: "/r/socket"}, {Protocol: "http", Address: "http://h/"}},
-		Sync: "auto", Syncs: 13, SyncErrors: 2, Notify: 250_000, Buffer: 64 << 20, Buffered: 216, ClockSteps: 1,
+		Version: "1.2", PID: 7, Started: 1_700_000_000_000_000, Data: "/d", Nice: -19,
+		Endpoints: []control.Endpoint{{Protocol: "native", Address: "/r/socket"}, {Protocol: "http", Address: "http://h/"}},
+		Sync:      "auto", Syncs: 13, SyncErrors: 2, Notify: 250_000, Buffer: 64 << 20, Buffered: 216, ClockSteps: 1,
 		Space: control.Space{Usage: 16 << 20, Limit: 4 << 30, Available: 1536, Archived: 3, Prepared: 1, Full: true},
 		Files: []control.File{
 			{Path: "/d/system@0-1-2.journal", Entries: 2, Bytes: 8 << 20, Fill: 75},
@@ -35,35 +41,82 @@ func TestPrintStatus(t *testing.T) {
 		Counts: []control.Count{
 			{Name: "native", Reason: "entries", N: 1},
 			{Name: "native", Reason: "level", N: 2},
+			{Name: "native", Reason: "noise", N: 1},
 			{Name: "native", Reason: "empty"},
 			{Name: "http", Reason: "bytes", N: 2048},
 			{Name: "store", Reason: "disk_full", N: 1},
+			{Name: "store", Reason: "entries", N: 2},
 			{Name: "new", Reason: "some_reason", N: 3},
 		},
 	}
+	want := "tidemark          1.2, pid 7, up since " + time.UnixMicro(1_700_000_000_000_000).Format(time.RFC3339) + `
+data              /d
+listens           native: /r/socket
+                  http: http://h/
+sync              auto: the kernel writes back when it likes, unless somebody asks for a sync
+syncs             13 since the start, 2 failed
+notify            250ms: how long matches of other processes may lag under load
+nice              -19
+buffer            216 bytes of 64.0 MiB wait to be written
+space             16.0 MiB used, 4.0 GiB allowed, 1.5 KiB available
+                  THE DISK IS FULL: entries wait or are refused until there is space
+clock             stepped back once: the last time was repeated
+files             1 current, 1 on the way to the archive, 3 archived, 1 prepared
+  system@…        2 entries in 8.0 MiB, 75% full; all synced, all written
+  system.journal  1 entry in 1.0 MiB, 0% full; 1 entry not synced yet, 216 bytes not written yet
+                  FAILED: disk on fire
+native            1 entry taken
+native            2 messages dropped: above MaxLevelStore, or their unit's LogLevelMax
+native            1 line dropped: the last of a datagram, without its newline
+http              2.0 KiB of accepted lines
+store             1 time a write met a full disk
+store             2 entries
+new               3 some reason
+`
 	var out strings.Builder
 	if err := printStatus(&out, &st); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"tidemark          1.2, pid 7, up since ",
-		"listens           native: /r/socket\n                  http: http://h/\n",
-		"syncs             13 since the start, 2 failed\n",
-		"notify            250ms: ",
-		"buffer            216 bytes of 64.0 MiB wait to be written\n",
-		"space             16.0 MiB used, 4.0 GiB allowed, 1.5 KiB available\n                  THE DISK IS FULL: ",
-		"clock             stepped back once: ",
-		"files             1 current, 1 on the way to the archive, 3 archived, 1 prepared\n",
-		"  system@…        2 entries in 8.0 MiB, 75% full; all synced, all written\n",
-		"  system.journal  1 entry in 1.0 MiB, 0% full; 1 entry not synced yet, 216 bytes not written yet\n                  FAILED: disk on fire\n",
-		"native            1 entry taken\n",
-		"native            2 messages dropped: above MaxLevelStore, or their unit's LogLevelMax\n",
-		"http              2.0 KiB of accepted lines\n",
-		"store             1 time a write met a full disk\n",
-		"new               3 some reason\n",
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+}
+
+// TestPrintQuietStatus: a daemon that has done nothing says so, without the rows
+// that are for trouble.
+func TestPrintQuietStatus(t *testing.T) {
+	for policy, words := range map[string]string{
+		"all": "an acknowledged append is on the disk", "5s": "a sync begins at most that long after an append",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in:\n%s", want, out.String())
+		st := control.Status{
+			Version: "1.2", PID: 7, Data: "/d", Sync: policy, ClockSteps: 0, Buffered: 1,
+			Endpoints: []control.Endpoint{{Protocol: "native", Address: "/r/socket"}},
+			Files:     []control.File{{Path: "/d/user-1000.journal"}, {Path: "/d/system.journal", Unwritten: -1}},
+		}
+		want := "tidemark             1.2, pid 7, up since " + time.UnixMicro(0).Format(time.RFC3339) + `
+data                 /d
+listens              native: /r/socket
+sync                 ` + policy + ": " + words + `
+syncs                0 since the start, none failed
+notify               0s: how long matches of other processes may lag under load
+nice                 0
+buffer               1 byte of 0 bytes wait to be written
+space                0 bytes used, 0 bytes allowed, 0 bytes available
+files                2 current, 0 on the way to the archive, 0 archived, 0 prepared
+  user-1000.journal  0 entries in 0 bytes, 0% full; all synced, all written
+  system.journal     0 entries in 0 bytes, 0% full; all synced, all written
+`
+		var out strings.Builder
+		if err := printStatus(&out, &st); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, out.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", policy, diff)
+		}
+	}
+	for steps, want := range map[uint64]string{1: "once", 2: "2 times"} {
+		if got := times(steps); got != want {
+			t.Errorf("%d steps: %s, want %s", steps, got, want)
 		}
 	}
 }
