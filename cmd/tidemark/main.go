@@ -126,6 +126,8 @@ func newRootCmd() (root *cobra.Command, started *bool) {
   tidemark send --run ./run "hello"
   tidemark query -D ./log -f
   tidemark VERB --help                   # examples and options of a verb`,
+		Long: `Exit codes: 0 done, 1 failed, 2 wrong usage. query ends as journalctl does, with
+0 or 1; send -- COMMAND passes on the code of the command.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

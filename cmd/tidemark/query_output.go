@@ -198,4 +198,8 @@ Commands:
       --sync               Have the daemon write everything to the disk
       --rotate             Have the daemon begin new files
       --flush, --relinquish-var  Nothing: there is one place for logs
+
+Ends with 0, or with 1 for any error and for -g without hits. NO_COLOR, and
+SYSTEMD_COLORS before it, say whether a terminal gets colours; PAGER and
+SYSTEMD_PAGER which pager.
 `
