@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -16,7 +17,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the command line behaviour in testdata/script. $SAMPLES is
-// the directory of the real journal files, the condition root says who runs it.
+// the directory of the real journal files, the condition root says who runs it, the
+// condition mounts whether that may be in places of its own.
 func TestScripts(t *testing.T) {
 	samples, err := filepath.Abs("../../journal/testdata")
 	if err != nil {
@@ -36,8 +38,11 @@ func TestScripts(t *testing.T) {
 		Dir:         "testdata/script",
 		WorkdirRoot: root,
 		Condition: func(name string) (bool, error) {
-			if name == "root" {
+			switch name {
+			case "root":
 				return os.Geteuid() == 0, nil
+			case "mounts":
+				return os.Geteuid() == 0 && exec.Command("unshare", "-m", "true").Run() == nil, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
