@@ -24,6 +24,7 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc(path, notGet)
 	}
 	mux.Handle("GET /{$}", text(pages))
+	mux.HandleFunc("/{$}", notGet)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not here; "+pages, http.StatusNotFound) })
 	return mux
 }
@@ -50,7 +51,7 @@ func (s *Server) foreignOrigin(w http.ResponseWriter, r *http.Request) {
 // notPost answers other methods at /ingest.
 func (s *Server) notPost(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Allow", http.MethodPost)
-	s.reply(w, answer{}, &refusal{status: http.StatusMethodNotAllowed, err: fmt.Errorf("%s does not send anything: %s", method(r), curlLine(r))})
+	s.reply(w, answer{}, &refusal{status: http.StatusMethodNotAllowed, err: fmt.Errorf("%s is not for this path, POST sends lines: %s", method(r), curlLine(r))})
 }
 
 // notGet answers other methods at the pages.

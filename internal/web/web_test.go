@@ -306,9 +306,10 @@ func TestPages(t *testing.T) {
 		{name: "nothing there", target: "/nope", cfg: ready, status: 404, body: "not here; " + pages + "\n"},
 		{
 			name: "get of ingest", target: "/ingest?ack=synced", host: "localhost:19531", cfg: ready, status: 405, allow: "POST",
-			body: `{"accepted":0,"error":"GET does not send anything: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE http://localhost:19531/ingest"}` + "\n",
+			body: `{"accepted":0,"error":"GET is not for this path, POST sends lines: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE http://localhost:19531/ingest"}` + "\n",
 		},
 		{name: "post to ping", method: "POST", target: "/ping", cfg: ready, status: 405, allow: "GET, HEAD", body: "POST is not for this page: curl http://localhost/ping\n"},
+		{name: "post to the root", method: "POST", target: "/", cfg: ready, status: 405, allow: "GET, HEAD", body: "POST is not for this page: curl http://localhost/\n"},
 		{name: "head of ping", method: "HEAD", target: "/ping", cfg: ready, status: 200, body: "PONG\n"},
 		{name: "address", target: "/ping", host: "[::1]:80", cfg: ready, status: 200, body: "PONG\n"},
 		{name: "bare address", target: "/ping", host: "127.0.0.1", cfg: ready, status: 200, body: "PONG\n"},
@@ -327,7 +328,7 @@ func TestPages(t *testing.T) {
 		},
 		{
 			name: "delete of ingest", method: "DELETE", target: "/ingest", cfg: ready, status: 405, allow: "POST",
-			body: `{"accepted":0,"error":"DELETE does not send anything: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE http://localhost/ingest"}` + "\n",
+			body: `{"accepted":0,"error":"DELETE is not for this path, POST sends lines: curl -H 'Content-Type: application/x-ndjson' --data-binary @FILE http://localhost/ingest"}` + "\n",
 		},
 	}
 	for _, tt := range tests {
