@@ -29,6 +29,8 @@ type Options struct {
 	Syncs func(ctx context.Context, socket string) (uint64, error)
 	// Verify is the fallback where the machine has no journalctl.
 	Verify func(ctx context.Context, path string) error
+
+	measure time.Duration // how long each way of appending is measured; 0 = measureFor
 }
 
 // Defaults of Options.
@@ -53,7 +55,6 @@ type stage struct {
 	run     string
 	daemon  *daemon
 	feeders []*child
-	measure time.Duration // how long each way of appending is measured
 }
 
 // Run plays the demo and prints it to o.Out. It returns ErrLost when the proof
@@ -62,11 +63,14 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Stream == 0 {
 		o.Stream = DefaultStream
 	}
+	if o.measure == 0 {
+		o.measure = measureFor
+	}
 	dir, err := makeDir(os.TempDir())
 	if err != nil {
 		return fmt.Errorf("make a directory for the demo: %w", err)
 	}
-	s := &stage{o: o, dir: dir, data: filepath.Join(dir, "journal"), run: filepath.Join(dir, "run"), measure: measureFor}
+	s := &stage{o: o, dir: dir, data: filepath.Join(dir, "journal"), run: filepath.Join(dir, "run")}
 	defer func() { err = errors.Join(err, s.end()) }()
 	return s.play(ctx)
 }
@@ -118,7 +122,7 @@ func (s *stage) prove(ctx context.Context, first, second outcome) error {
 	}
 	p := compare(s.feeders, got)
 	verdict, verifyErr := verifyAll(ctx, s.data, s.o.Verify)
-	speeds, err := measure(ctx, filepath.Join(s.dir, "measure"), s.measure)
+	speeds, err := measure(ctx, filepath.Join(s.dir, "measure"), s.o.measure)
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,8 @@ func newScene(t *testing.T) *scene {
 	dir := t.TempDir()
 	s := &scene{out: &bytes.Buffer{}, records: []string{noise}}
 	s.stage = &stage{
-		o:   Options{Out: s.out, Verify: verifyFile},
-		dir: dir, data: filepath.Join(dir, "journal"), measure: time.Millisecond,
+		o:   Options{Out: s.out, Verify: verifyFile, measure: time.Millisecond},
+		dir: dir, data: filepath.Join(dir, "journal"),
 	}
 	for i, kind := range kinds {
 		c := &child{kind: kind, sent: 4, answered: map[int]bool{}}
