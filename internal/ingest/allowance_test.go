@@ -64,7 +64,7 @@ func TestLargePassedFiles(t *testing.T) {
 		{"full", memfd(t, make([]byte, 2*maxSparse), allSeals), noReason},
 		{"too large", sparse(DefaultMaxPassed + 1), nativeTooLarge},
 	} {
-		data, why := fileContents(tt.fd, m, DefaultMaxPassed)
+		data, why := fileContents(tt.fd, m, DefaultMaxPassed, anySize)
 		if why != tt.want {
 			t.Errorf("%s: reason %d, want %d", tt.name, why, tt.want)
 		}
@@ -74,7 +74,8 @@ func TestLargePassedFiles(t *testing.T) {
 	}
 }
 
-// A user other than root who passes too much is refused, and it is counted.
+// A user other than root who passes too much is refused, and it is counted; so is
+// one whom the kernel does not name.
 func TestTooMuchIsPassed(t *testing.T) {
 	in, err := Open(testConfig(t), &fakeSink{})
 	if err != nil {
@@ -83,13 +84,18 @@ func TestTooMuchIsPassed(t *testing.T) {
 	defer func() { _ = in.Close() }()
 	n := &native{datagrams: in.native}
 	fd := memfd(t, make([]byte, 1<<20), allSeals)
-	n.passed.admit(1000, 2*passedBurst, 0)
-	n.passed.admit(0, 2*passedBurst, 0)
-	for uid, want := range map[uint32]uint64{1000: 1, 1001: 0, 0: 0} {
+	for _, uid := range []uint32{1000, 0, noID} {
+		n.passed.admit(uid, 2*passedBurst, 0)
+	}
+	for _, tt := range []struct {
+		uid   uint32
+		known bool
+		want  uint64
+	}{{1000, true, 1}, {1001, true, 0}, {0, true, 0}, {0, false, 1}} {
 		before := in.counts.n[nativeFDRate].Load()
-		n.file(t.Context(), &message{known: true, credentials: credentials{uid: uid}, pidfd: -1, fds: []int{fd}})
-		if got := in.counts.n[nativeFDRate].Load() - before; got != want {
-			t.Errorf("user %d: %d refused, want %d", uid, got, want)
+		n.file(t.Context(), &message{known: tt.known, credentials: credentials{uid: tt.uid}, pidfd: -1, fds: []int{fd}})
+		if got := in.counts.n[nativeFDRate].Load() - before; got != tt.want {
+			t.Errorf("user %d, known %v: %d refused, want %d", tt.uid, tt.known, got, tt.want)
 		}
 	}
 }

@@ -41,21 +41,27 @@ func (n *native) file(ctx context.Context, m *message) {
 }
 
 // contents maps the file that m has brought, unless its user has sent too much.
+// Root may send as much as it likes: a core dump is not to be refused, and who is
+// root has other ways to keep us busy.
 func (n *native) contents(m *message) ([]byte, reason) {
-	data, why := fileContents(m.fds[0], m, n.in.cfg.MaxPassed)
-	if why == noReason && m.uid != 0 && !n.passed.admit(m.uid, len(data), n.now) {
-		unix.Munmap(data) //nolint:errcheck // cannot fail for a mapping of ours
-		return nil, nativeFDRate
-	}
-	return data, why
+	return fileContents(m.fds[0], m, n.in.cfg.MaxPassed, func(size int) bool {
+		switch {
+		case !m.known:
+			return n.passed.admit(noID, size, n.now)
+		case m.uid == 0:
+			return true
+		}
+		return n.passed.admit(m.uid, size, n.now)
+	})
 }
 
 // fileContents maps the contents of fd to memory, by reading them if the file
 // could still change. The mapping is the caller's. Sealed memfds are taken from
 // everyone, other files from root, or if they are regular files that lie right
 // in /dev/shm, /tmp or /var/tmp. One that has more than limit bytes, or a large
-// one with holes, is refused before any byte is read.
-func fileContents(fd int, m *message, limit int64) ([]byte, reason) {
+// one with holes, is refused before any byte is read, and so is one that admit does
+// not let in for its size.
+func fileContents(fd int, m *message, limit int64, admit func(size int) bool) ([]byte, reason) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	sealed := err == nil && seals&allSeals == allSeals
 	if !sealed && (!m.known || m.uid != 0) && !inTemporaryDir(fd) {
@@ -73,6 +79,9 @@ func fileContents(fd int, m *message, limit int64) ([]byte, reason) {
 	}
 	if !sealed && slowOrLocked(fd) {
 		return nil, nativeFDPath
+	}
+	if !admit(int(st.Size)) {
+		return nil, nativeFDRate
 	}
 	if sealed && st.Size >= mapFrom {
 		b, err := unix.Mmap(fd, 0, int(st.Size), unix.PROT_READ, unix.MAP_PRIVATE)

@@ -201,7 +201,7 @@ func TestFileContentsOfOthers(t *testing.T) {
 		{"unsealed", memfd(t, []byte("A=1\n"), 0), nativeFDPath},
 	}
 	for _, tt := range tests {
-		data, why := fileContents(tt.fd, other, DefaultMaxPassed)
+		data, why := fileContents(tt.fd, other, DefaultMaxPassed, anySize)
 		if why != tt.want {
 			t.Errorf("%s: reason %d, want %d", tt.name, why, tt.want)
 		}
@@ -217,10 +217,10 @@ func TestFileContentsOfOthers(t *testing.T) {
 		t.Skipf("needs /etc/passwd: %v", err)
 	}
 	defer f.Close()
-	if _, why := fileContents(int(f.Fd()), other, DefaultMaxPassed); why != nativeFDPath {
+	if _, why := fileContents(int(f.Fd()), other, DefaultMaxPassed, anySize); why != nativeFDPath {
 		t.Errorf("/etc/passwd: reason %d, want %d", why, nativeFDPath)
 	}
-	if data, why := fileContents(int(f.Fd()), &message{known: true}, DefaultMaxPassed); why != noReason {
+	if data, why := fileContents(int(f.Fd()), &message{known: true}, DefaultMaxPassed, anySize); why != noReason {
 		t.Errorf("/etc/passwd from root: reason %d", why)
 	} else {
 		_ = unix.Munmap(data)
