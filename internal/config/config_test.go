@@ -22,77 +22,81 @@ var opts = cmp.Options{
 	cmpopts.EquateEmpty(),
 }
 
+// systemdMonth is 30.4375 days.
+const systemdMonth = 2629800 * time.Second
+
+// parseTests are texts, what they change of the defaults, and what is warned of.
+var parseTests = []struct {
+	name     string
+	text     string
+	want     func(c *config.Config) // change of the defaults
+	warnings []string
+}{
+	{"empty", "", func(*config.Config) {}, nil},
+	{
+		"journald's keys",
+		"[Journal]\nSyncIntervalSec=5min\nSystemMaxUse=1G\nSystemKeepFree=15%\nSystemMaxFileSize=8M\nSystemMaxFiles=7\n" +
+			"MaxRetentionSec=2month\nMaxFileSec=1week\nRateLimitIntervalSec=10s\nRateLimitBurst=5\nLineMax=1K\nCompress=4K\nMaxLevelStore=warning\nReadKMsg=no\n",
+		func(c *config.Config) {
+			c.Sync = settle.Every(5 * time.Minute)
+			c.SystemMaxUse = config.Size{Bytes: 1 << 30}
+			c.SystemKeepFree = config.Size{Percent: 15}
+			c.SystemMaxFileSize = config.Size{Bytes: 8 << 20}
+			c.SystemMaxFiles = 7
+			c.MaxRetention, c.MaxFile = 2*systemdMonth, 7*24*time.Hour
+			c.RateLimitInterval, c.RateLimitBurst = 10*time.Second, 5
+			c.LineMax, c.CompressThreshold, c.MaxLevelStore, c.ReadKMsg = 1024, 4096, 4, false
+		},
+		nil,
+	},
+	{
+		"own keys",
+		"[Journal]\nData=/d/./x\nRun=/r\nHTTP=127.0.0.1:1 [::1]:2\nHTTP=10.0.0.1:3\nSync=all\nNotify=0\nBuffer=1M\nNice=-5\n",
+		func(c *config.Config) {
+			c.Data, c.Run = "/d/x", "/r"
+			c.HTTP = []string{"127.0.0.1:1", "[::1]:2", "10.0.0.1:3"}
+			c.Sync, c.Notify, c.Buffer, c.Nice = settle.All(), 0, 1<<20, new(-5)
+		},
+		nil,
+	},
+	{"HTTP off", "[Journal]\nHTTP=off\n", func(c *config.Config) { c.HTTP = nil }, nil},
+	{"HTTP off and an address", "[Journal]\nHTTP=off\nHTTP=127.0.0.1:0", func(c *config.Config) { c.HTTP = []string{"127.0.0.1:0"} }, nil},
+	{"Sync wins over SyncIntervalSec", "[Journal]\nSync=auto\nSyncIntervalSec=1s\n", func(c *config.Config) { c.Sync = settle.Auto() }, nil},
+	{"Sync taken back", "[Journal]\nSync=auto\nSync=\nSyncIntervalSec=2s\n", func(c *config.Config) { c.Sync = settle.Every(2 * time.Second) }, nil},
+	{"SyncIntervalSec for ever", "[Journal]\nSyncIntervalSec=infinity\n", func(c *config.Config) { c.Sync = settle.Auto() }, nil},
+	{"rate limit, burst only", "[Journal]\nRateLimitBurst=5\n", func(c *config.Config) { c.RateLimitInterval, c.RateLimitBurst = 30*time.Second, 5 }, nil},
+	{"rate limit, interval only", "[Journal]\nRateLimitInterval=1min\n", func(c *config.Config) { c.RateLimitInterval, c.RateLimitBurst = time.Minute, 10000 }, nil},
+	{"rate limit off", "[Journal]\nRateLimitBurst=5\nRateLimitIntervalSec=0\n", func(*config.Config) {}, nil},
+	{"empty value: the default", "[Journal]\nSystemMaxFiles=7\nSystemMaxFiles=\nLineMax=1K\nLineMax=\nCompress=no\nCompress=\nHTTP=off\nHTTP=\n", func(*config.Config) {}, nil},
+	{"compression off", "[Journal]\nCompress=no\n", func(c *config.Config) { c.Compress = false }, nil},
+	{"small LineMax", "[Journal]\nLineMax=10\n", func(c *config.Config) { c.LineMax = 79 }, []string{"f:2: LineMax=10 is too small, using 79"}},
+	{
+		"grammar",
+		"\ufeff# c\n; c\n\n  [Journal]  \r\n  SystemMaxFiles = 7  \n#SystemMaxFiles=8\nData=/a\\\n# between\n  b\nX-Mine=1\n",
+		func(c *config.Config) { c.SystemMaxFiles, c.Data = 7, "/a   b" },
+		nil,
+	},
+	{"continued at the end", "[Journal]\nSystemMaxFiles=\\\n7\\", func(c *config.Config) { c.SystemMaxFiles = 7 }, nil},
+	{"escaped backslash", "[Journal]\nData=/a\\\\\nRun=/r\n", func(c *config.Config) { c.Data, c.Run = `/a\\`, "/r" }, nil},
+	{
+		"left out with a warning",
+		"SystemMaxFiles=1\n[Journal]\nsystemmaxfiles=2\nNonsense=1\nStorage=volatile\nword\n=3\nData=\xff\n[Other]\nSystemMaxFiles=4\nrubbish\n[X-Other]\n[Journal]\nSystemMaxFiles=5\n",
+		func(c *config.Config) { c.SystemMaxFiles = 5 },
+		[]string{
+			"f:1: assignment outside of a section, ignored: want [Journal] before it",
+			`f:3: unknown key "systemmaxfiles" in section [Journal], ignored`,
+			`f:4: unknown key "Nonsense" in section [Journal], ignored`,
+			"f:5: Storage= is not acted on by tidemark, ignored",
+			"f:6: missing '=', line ignored",
+			"f:7: missing key before '=', line ignored",
+			"f:8: line is not UTF-8, ignored",
+			"f:9: unknown section [Other], ignored",
+		},
+	},
+}
+
 func TestParse(t *testing.T) {
-	const month = 2629800 * time.Second
-	tests := []struct {
-		name     string
-		text     string
-		want     func(c *config.Config) // change of the defaults
-		warnings []string
-	}{
-		{"empty", "", func(*config.Config) {}, nil},
-		{
-			"journald's keys",
-			"[Journal]\nSyncIntervalSec=5min\nSystemMaxUse=1G\nSystemKeepFree=15%\nSystemMaxFileSize=8M\nSystemMaxFiles=7\n" +
-				"MaxRetentionSec=2month\nMaxFileSec=1week\nRateLimitIntervalSec=10s\nRateLimitBurst=5\nLineMax=1K\nCompress=4K\nMaxLevelStore=warning\nReadKMsg=no\n",
-			func(c *config.Config) {
-				c.Sync = settle.Every(5 * time.Minute)
-				c.SystemMaxUse = config.Size{Bytes: 1 << 30}
-				c.SystemKeepFree = config.Size{Percent: 15}
-				c.SystemMaxFileSize = config.Size{Bytes: 8 << 20}
-				c.SystemMaxFiles = 7
-				c.MaxRetention, c.MaxFile = 2*month, 7*24*time.Hour
-				c.RateLimitInterval, c.RateLimitBurst = 10*time.Second, 5
-				c.LineMax, c.CompressThreshold, c.MaxLevelStore, c.ReadKMsg = 1024, 4096, 4, false
-			},
-			nil,
-		},
-		{
-			"own keys",
-			"[Journal]\nData=/d/./x\nRun=/r\nHTTP=127.0.0.1:1 [::1]:2\nHTTP=10.0.0.1:3\nSync=all\nNotify=0\nBuffer=1M\nNice=-5\n",
-			func(c *config.Config) {
-				c.Data, c.Run = "/d/x", "/r"
-				c.HTTP = []string{"127.0.0.1:1", "[::1]:2", "10.0.0.1:3"}
-				c.Sync, c.Notify, c.Buffer, c.Nice = settle.All(), 0, 1<<20, new(-5)
-			},
-			nil,
-		},
-		{"HTTP off", "[Journal]\nHTTP=off\n", func(c *config.Config) { c.HTTP = nil }, nil},
-		{"HTTP off and an address", "[Journal]\nHTTP=off\nHTTP=127.0.0.1:0", func(c *config.Config) { c.HTTP = []string{"127.0.0.1:0"} }, nil},
-		{"Sync wins over SyncIntervalSec", "[Journal]\nSync=auto\nSyncIntervalSec=1s\n", func(c *config.Config) { c.Sync = settle.Auto() }, nil},
-		{"Sync taken back", "[Journal]\nSync=auto\nSync=\nSyncIntervalSec=2s\n", func(c *config.Config) { c.Sync = settle.Every(2 * time.Second) }, nil},
-		{"SyncIntervalSec for ever", "[Journal]\nSyncIntervalSec=infinity\n", func(c *config.Config) { c.Sync = settle.Auto() }, nil},
-		{"rate limit, burst only", "[Journal]\nRateLimitBurst=5\n", func(c *config.Config) { c.RateLimitInterval, c.RateLimitBurst = 30*time.Second, 5 }, nil},
-		{"rate limit, interval only", "[Journal]\nRateLimitInterval=1min\n", func(c *config.Config) { c.RateLimitInterval, c.RateLimitBurst = time.Minute, 10000 }, nil},
-		{"rate limit off", "[Journal]\nRateLimitBurst=5\nRateLimitIntervalSec=0\n", func(*config.Config) {}, nil},
-		{"empty value: the default", "[Journal]\nSystemMaxFiles=7\nSystemMaxFiles=\nLineMax=1K\nLineMax=\nCompress=no\nCompress=\nHTTP=off\nHTTP=\n", func(*config.Config) {}, nil},
-		{"compression off", "[Journal]\nCompress=no\n", func(c *config.Config) { c.Compress = false }, nil},
-		{"small LineMax", "[Journal]\nLineMax=10\n", func(c *config.Config) { c.LineMax = 79 }, []string{"f:2: LineMax=10 is too small, using 79"}},
-		{
-			"grammar",
-			"\ufeff# c\n; c\n\n  [Journal]  \r\n  SystemMaxFiles = 7  \n#SystemMaxFiles=8\nData=/a\\\n# between\n  b\nX-Mine=1\n",
-			func(c *config.Config) { c.SystemMaxFiles, c.Data = 7, "/a   b" },
-			nil,
-		},
-		{"continued at the end", "[Journal]\nSystemMaxFiles=\\\n7\\", func(c *config.Config) { c.SystemMaxFiles = 7 }, nil},
-		{"escaped backslash", "[Journal]\nData=/a\\\\\nRun=/r\n", func(c *config.Config) { c.Data, c.Run = `/a\\`, "/r" }, nil},
-		{
-			"left out with a warning",
-			"SystemMaxFiles=1\n[Journal]\nsystemmaxfiles=2\nNonsense=1\nStorage=volatile\nword\n=3\nData=\xff\n[Other]\nSystemMaxFiles=4\nrubbish\n[X-Other]\n[Journal]\nSystemMaxFiles=5\n",
-			func(c *config.Config) { c.SystemMaxFiles = 5 },
-			[]string{
-				"f:1: assignment outside of a section, ignored: want [Journal] before it",
-				`f:3: unknown key "systemmaxfiles" in section [Journal], ignored`,
-				`f:4: unknown key "Nonsense" in section [Journal], ignored`,
-				"f:5: Storage= is not acted on by tidemark, ignored",
-				"f:6: missing '=', line ignored",
-				"f:7: missing key before '=', line ignored",
-				"f:8: line is not UTF-8, ignored",
-				"f:9: unknown section [Other], ignored",
-			},
-		},
-	}
-	for _, tt := range tests {
+	for _, tt := range parseTests {
 		t.Run(tt.name, func(t *testing.T) {
 			want, got := config.Defaults(), config.Defaults()
 			tt.want(&want)
