@@ -93,6 +93,9 @@ func (w *Writer) appendLocked(entries []entry.Entry, large []wLarge, urgent *boo
 			return i, w.room, nil
 		}
 		s := wStamp{e.Realtime, e.Monotonic, e.BootID}
+		if m.ordered && (e.Realtime != 0 || !e.BootID.IsZero() && e.BootID != w.o.BootID) {
+			return i, nil, &EntryError{Index: i, Field: -1, Err: ErrTime, Detail: "of its own, in a file of an Order"}
+		}
 		if e.Realtime == 0 {
 			if now.realtime == 0 {
 				now = w.now()

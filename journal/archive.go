@@ -57,6 +57,7 @@ func (w *Writer) shut(s State) error {
 		// In this order: each marks the next.
 		err := w.write.Close()
 		err = errors.Join(err, w.index.Close())
+		w.order.leave(w)
 		err = errors.Join(err, w.sync.Close())
 		if err == nil {
 			err = w.seal(s)

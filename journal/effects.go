@@ -27,6 +27,11 @@ func (w *Writer) syncEffect(uint64) (uint64, error) {
 func (w *Writer) put(upTo uint64, index bool) (uint64, error) {
 	w.io.Lock()
 	defer w.io.Unlock()
+	return w.putNow(upTo, index)
+}
+
+// putNow is put with io held.
+func (w *Writer) putNow(upTo uint64, index bool) (uint64, error) {
 	has := func() uint64 {
 		if index {
 			return w.indexed
@@ -41,7 +46,9 @@ func (w *Writer) put(upTo uint64, index bool) (uint64, error) {
 	if p := has(); p >= upTo {
 		return p, nil
 	}
+	w.order.turn(w)
 	w.mu.Lock()
+	w.order.show(w)
 	w.m.take(&w.stage, index || w.indexNow())
 	w.stage.pos = w.pos
 	w.staged = w.stage.bytes()

@@ -104,6 +104,9 @@ func (m *wMem) build(e *entry.Entry, s wStamp) error {
 	m.items = slices.Compact(m.items)
 
 	ref := m.entryObject(s, xor)
+	if m.ordered {
+		m.fresh = append(m.fresh, ref)
+	}
 	m.linkMain(ref)
 	for _, it := range m.items {
 		id := uint32(it)

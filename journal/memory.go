@@ -34,6 +34,8 @@ type wMem struct {
 	tail []byte // whole objects with their padding
 
 	main     wMain
+	ordered  bool     // Options.Order is set: note fresh
+	fresh    []wRef   // entries in the tail
 	dirty    []wCount // records of DATA whose array and counts in the file are old
 	dirtyFld []uint32 // records of FIELD whose head in the file is old
 	runs     []wRun   // slots to fill in arrays that are in the file

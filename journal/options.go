@@ -50,6 +50,9 @@ type Options struct {
 	// the number of hash buckets of a new file. 0 means DefaultMaxSize; less
 	// than MinMaxSize means that; no file reaches 4 GiB.
 	MaxSize uint64
+	// Order is shared with files that are written at the same time and read as
+	// one sequence. nil: the file stands for itself.
+	Order *Order
 	// Sync says when a sync begins without being asked for. Zero: auto.
 	Sync settle.Policy
 	// Index is how long links and counters may stay behind the entries at most.

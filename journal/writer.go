@@ -58,10 +58,11 @@ type Writer struct {
 	naming  sync.Mutex // held while the file is renamed
 	growing sync.Mutex // held while space is allocated; taken before mu
 
-	io      sync.Mutex // held while the file is written; taken before growing and mu
-	stage   wStage     // what is being written, or could not be
-	indexed uint64     // entries that are in the file with all their links
-	due     wIndexDue  // when the index is next written
+	order   *Order
+	io      wLock     // that of order; held while the file is written; taken before growing and mu
+	stage   wStage    // what is being written, or could not be
+	indexed uint64    // entries that are in the file with all their links
+	due     wIndexDue // when the index is next written
 
 	mu       sync.Mutex
 	m        *wMem
@@ -181,7 +182,11 @@ func initFile(f vfs.File, h *Header, o *Options) error {
 
 // newWriter starts the settlers of an open file.
 func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
-	w := &Writer{o: o, fs: o.FS, f: f, m: m, hasher: m.wHasher, path: path, needGrow: make(chan struct{}, 1)}
+	w := &Writer{o: o, fs: o.FS, f: f, m: m, hasher: m.wHasher, path: path, needGrow: make(chan struct{}, 1), order: o.Order}
+	if m.ordered = o.Order != nil; !m.ordered {
+		w.order = NewOrder()
+	}
+	w.io = w.order.io
 	observe := func(effect string) func(time.Duration, uint64, error) {
 		if o.Observe == nil {
 			return nil

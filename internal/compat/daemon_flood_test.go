@@ -45,8 +45,7 @@ func testFlood(t *testing.T, bin string) {
 	senders := d.senders(t, each)
 	d.begin(t, senders[0])
 	tails := append(d.ourTails(t, each), d.theirTails(t, each)...)
-	matching := d.theirMatchingTails(t, each)
-	tails, plain := append(tails, matching...), tails
+	tails = append(tails, d.theirMatchingTails(t, each)...)
 	journalctl := func() { d.lookAround(t, []string{"journalctl"}) }
 
 	d.flood(t, senders, perBurst, tails, journalctl)
@@ -63,11 +62,6 @@ func testFlood(t *testing.T, bin string) {
 		}
 	}
 	d.verify(t, "idle after lone entries", 2)
-	for _, f := range matching {
-		f.stop()
-	}
-	tails = plain
-
 	d.flood(t, senders, perBurst, tails, func() {
 		d.command(t, "rotate")
 		journalctl()
@@ -87,9 +81,9 @@ func testFlood(t *testing.T, bin string) {
 }
 
 // testUsers floods the daemon from several users, whose entries go to files of
-// their own: followers must show all of them. journalctl -f is not among them:
-// it leaves out what is written to one file later than it has a time that comes
-// before what it has shown of another.
+// their own: followers must show all of them, in the floods that begin no file
+// also journalctl -f. It opens a new file when it hears of it, and leaves out what
+// is older there than what another file has shown it meanwhile.
 func testUsers(t *testing.T, bin string) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to send as other users")
@@ -99,14 +93,18 @@ func testUsers(t *testing.T, bin string) {
 	senders[1].be(1000)
 	senders[2].be(1001)
 	d.begin(t, senders[0])
-	tails := d.ourTails(t, len(senders))
-	for round := range 3 {
-		d.flood(t, senders, 1500, tails, func() {
-			if round == 1 {
-				d.command(t, "rotate")
-			}
-		})
+	for _, s := range senders[1:3] {
+		d.begin(t, s)
 	}
+	tails := d.ourTails(t, len(senders))
+	theirs := append(d.theirTails(t, len(senders)), d.theirMatchingTails(t, len(senders))...)
+	for range 3 {
+		d.flood(t, senders, 1500, append(theirs, tails...), func() {})
+	}
+	for _, f := range theirs {
+		f.stop()
+	}
+	d.flood(t, senders, 1500, tails, func() { d.command(t, "rotate") })
 	d.command(t, "sync")
 	d.verify(t, "synced", 6)
 	checkSent(t, export(t, d.data), senders)

@@ -85,6 +85,7 @@ func (s *Store) options(f *file) journal.Options {
 		Index:             set.Index,
 		Buffer:            set.Buffer,
 		CompressThreshold: set.CompressThreshold,
+		Order:             s.order,
 		Clock:             func() (uint64, uint64) { return f.realtime, f.monotonic },
 		OnWrite:           s.written,
 		Observe: func(effect string, d time.Duration, _ uint64, err error) {

@@ -93,9 +93,10 @@ func (s *Store) makeSpace() time.Duration {
 // publish gives the files of every rotation their names, the old one first: a
 // reader never sees two current files, and a crash in between leaves entries in
 // a prepared file that the next start finds. The old one is written to its end
-// before the next one is seen: a follower that has shown an entry of the next
-// never shows what comes later with a lower number. Only with last does a full
-// disk not keep it from that.
+// before that: a follower that has shown an entry of the next never shows what
+// comes later with a lower number, and the name of an archived file has the time
+// of its first entry, which writing may move. Only with last does a full disk not
+// keep it from that.
 func (s *Store) publish(last bool) error {
 	for {
 		s.queueMu.Lock()
@@ -108,11 +109,11 @@ func (s *Store) publish(last bool) error {
 		var gone leaving
 		if r.old != nil {
 			var err error
-			if gone, err = s.nameOld(r); err != nil {
-				return err
-			}
 			// With another error than a full disk the file may never be whole.
 			if err := r.old.w.SettleIndex(context.Background()); !last && outOfSpace(err) {
+				return err
+			}
+			if gone, err = s.nameOld(r); err != nil {
 				return err
 			}
 		}

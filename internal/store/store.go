@@ -79,6 +79,8 @@ type Store struct {
 	settings atomic.Pointer[Settings] // with the limits of this file system
 	lock     *Lock                    // nil with a file system of the caller
 
+	order *journal.Order // of what all files show
+
 	system  *slot
 	usersMu sync.RWMutex
 	users   map[uint32]*slot // guarded by usersMu
@@ -126,6 +128,7 @@ func Open(cfg Config) (*Store, error) {
 		dir:      filepath.Join(cfg.Dir, cfg.MachineID.String()),
 		clock:    cfg.Clock,
 		users:    make(map[uint32]*slot),
+		order:    journal.NewOrder(),
 		janitor:  settle.NewBell(),
 		archiver: settle.NewBell(),
 	}

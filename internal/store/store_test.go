@@ -248,16 +248,21 @@ func TestNextFileIsSeenWhenTheOneBeforeIsWhole(t *testing.T) {
 		rotated := make(chan error)
 		go func() { rotated <- s.Rotate(t.Context()) }()
 		synctest.Wait()
-		appendNumbered(t, s, 10, 20)
+		for _, text := range numbered(10, 20) {
+			if _, err := s.Append(t.Context(), []entry.Entry{line(0, text)}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		synctest.Wait()
-		if got := names(t, s.dir); slices.Contains(got, "system.journal") {
+		archived := func(name string) bool { return strings.HasPrefix(name, "system@") }
+		if got := names(t, s.dir); slices.ContainsFunc(got, archived) {
 			t.Errorf("files %v before the old one is written", got)
 		}
 		close(release)
 		if err := <-rotated; err != nil {
 			t.Fatal(err)
 		}
-		if got := names(t, s.dir); !slices.Contains(got, "system.journal") {
+		if got := names(t, s.dir); !slices.Contains(got, "system.journal") || !slices.ContainsFunc(got, archived) {
 			t.Errorf("files %v after Rotate", got)
 		}
 		if err := s.Close(t.Context()); err != nil {
