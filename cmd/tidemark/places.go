@@ -135,7 +135,7 @@ func unreachable(socket string, err error) error {
 		also := ""
 		if env := environment(); env.UID != 0 {
 			if root := rootsPlaces(env); isThere(filepath.Join(root.run, filepath.Base(socket))) && root.run != filepath.Dir(socket) {
-				also = "; root's is in " + root.run
+				also = "; root's would be in " + root.run
 			}
 		}
 		return fmt.Errorf("%s: no daemon answers: start one with tidemark serve, or say where it is with --run or TIDEMARK_RUN%s", socket, also)

@@ -220,8 +220,9 @@ func TestSendWithoutDaemon(t *testing.T) {
 	if code := run([]string{"tidemark", "send", "--run", dir, "hi"}, &stderr); code != exitFailed {
 		t.Errorf("exit %d, want %d", code, exitFailed)
 	}
-	want := "tidemark send: " + dir + "/socket: no daemon answers: start one with tidemark serve, or say where it is with --run or TIDEMARK_RUN\n"
-	if diff := cmp.Diff(want, stderr.String()); diff != "" {
+	want := "tidemark send: " + dir + "/socket: no daemon answers: start one with tidemark serve, or say where it is with --run or TIDEMARK_RUN"
+	got, _, _ := strings.Cut(strings.TrimSuffix(stderr.String(), "\n"), "; root's would be in ") // if this machine has one
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
 	stderr.Reset()
