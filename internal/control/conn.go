@@ -179,7 +179,7 @@ func (c *conn) send(out reply) error {
 	if len(message) > c.server.limits.Message {
 		return errTooLong
 	}
-	if err := c.nc.SetWriteDeadline(time.Now().Add(replyTimeout)); err != nil {
+	if err := c.nc.SetWriteDeadline(time.Now().Add(c.server.unread)); err != nil {
 		return err
 	}
 	_, err = c.nc.Write(append(message, 0))

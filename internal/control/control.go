@@ -71,6 +71,8 @@ type Server struct {
 	limits Limits
 	owner  uint32        // uid of the daemon, allowed to command it besides root
 	wait   time.Duration // messageTimeout
+	unread time.Duration // replyTimeout
+	rest   time.Duration // acceptBackoff
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu
@@ -114,6 +116,8 @@ func New(d Daemon, info Info, l Limits) *Server {
 		limits: l,
 		owner:  uint32(os.Geteuid()),
 		wait:   messageTimeout,
+		unread: replyTimeout,
+		rest:   acceptBackoff,
 		conns:  make(map[*conn]struct{}),
 		perUID: make(map[uint32]int),
 		slow:   make(map[uint32]int),
@@ -147,10 +151,10 @@ func (s *Server) acceptAll(ctx context.Context, l *net.UnixListener) error {
 			s.admit(ctx, nc)
 			continue
 		}
-		if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) {
+		if ctx.Err() != nil || !isShort(err) {
 			return err
 		}
-		rest := time.NewTimer(acceptBackoff)
+		rest := time.NewTimer(s.rest)
 		select {
 		case <-rest.C:
 		case <-s.freed:
@@ -158,6 +162,16 @@ func (s *Server) acceptAll(ctx context.Context, l *net.UnixListener) error {
 		}
 		rest.Stop()
 	}
+}
+
+// isShort reports whether the kernel may have later what it has not now.
+func isShort(err error) bool {
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // admit starts the goroutine of one connection, or closes it when there are
