@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,9 +19,25 @@ import (
 // closed.
 func (r *rig) wantFDs(before int, what string) {
 	r.t.Helper()
-	r.closer.running.Wait()
+	r.closer.idle(r.t)
 	if after := openFDs(r.t); after != before {
 		r.t.Errorf("%s: %d open descriptors, %d before", what, after, before)
+	}
+}
+
+// idle waits until the closer has closed all. It may begin again afterwards.
+func (c *closer) idle(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(hang); ; runtime.Gosched() {
+		c.mu.Lock()
+		done := c.busy == 0 && len(c.fds) == 0
+		c.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("descriptors are not closed")
+		}
 	}
 }
 
@@ -223,7 +240,7 @@ func TestDescriptorsAreNotInherited(t *testing.T) {
 	r.sendFDs(syslog, []byte("x"), 0)
 	r.sendFDs(stdout, []byte(header+"x\n"), 0)
 	r.barrier()
-	in.closer.running.Wait()
+	in.closer.idle(t)
 	mu.Lock()
 	defer mu.Unlock()
 	if passed != 5 || kept != 0 {

@@ -234,7 +234,7 @@ func TestDatagramsWithoutDescriptors(t *testing.T) {
 	if n := r.count("native", "control_truncated"); n != 1 {
 		t.Errorf("%d counted, want 1", n)
 	}
-	r.closer.running.Wait()
+	r.closer.idle(t)
 	release()
 	if n := openFDs(t); n != before {
 		t.Errorf("%d open descriptors, %d before", n, before)
