@@ -41,8 +41,9 @@ func (w *Writer) askForSpace(end uint64) {
 }
 
 // growTo allocates the file up to at least end, but not beyond its limit unless
-// end is: in steps of 8 MiB, as journald does. Ahead of need it does nothing
-// once the file is being closed, which gives space back.
+// end is: in steps of 8 MiB, as journald does, and when there is no space for
+// that, what is needed in whole pages. Ahead of need it does nothing once the file
+// is being closed, which gives space back.
 func (w *Writer) growTo(end uint64, ahead bool) error {
 	w.growing.Lock()
 	defer w.growing.Unlock()
@@ -53,10 +54,15 @@ func (w *Writer) growTo(end uint64, ahead bool) error {
 	w.mu.Unlock()
 	const step = object.AllocationStep
 	want := min((end+step-1)/step*step, limit)
-	if want <= have || closing && ahead {
+	if want <= have || !ahead && end <= have || closing && ahead {
 		return nil
 	}
-	if err := w.f.Allocate(int64(have), int64(want-have)); err != nil {
+	err := w.f.Allocate(int64(have), int64(want-have))
+	if least := (end + pageSize - 1) &^ (pageSize - 1); err != nil && !ahead && least < want {
+		want = least
+		err = w.f.Allocate(int64(have), int64(want-have))
+	}
+	if err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -71,9 +77,14 @@ func (w *Writer) reserve(s *wStage) error {
 	if err := w.growTo(s.end, false); err != nil {
 		return err
 	}
-	w.mu.Lock()
-	arena := w.m.hdr.ArenaSize
-	w.mu.Unlock()
-	object.PutU64(s.header[:], object.HdrArenaSize, arena)
+	// The header tells of new space no sooner than it must: a reader that has
+	// looked at the size before the file grew, and then at the header, would take
+	// the file for one that was cut.
+	if s.end > w.told {
+		w.mu.Lock()
+		w.told = w.m.hdr.HeaderSize + w.m.hdr.ArenaSize
+		w.mu.Unlock()
+	}
+	object.PutU64(s.header[:], object.HdrArenaSize, w.told-uint64(s.hdrLen))
 	return nil
 }

@@ -32,9 +32,25 @@ func (l wLock) Unlock() { <-l }
 
 // turn lets w write. Called with io held.
 func (o *Order) turn(w *Writer) {
-	if l := o.last; l != nil && l != w && l.indexed < l.written.Load() {
-		// What it could not write it tries again in its turn. The others go on.
-		_, _ = l.putNow(l.written.Load(), true)
+	w.mu.Lock()
+	old := w.before
+	w.before = nil
+	w.mu.Unlock()
+	for _, l := range [...]*Writer{o.last, old} {
+		if l != nil && l != w && l.order == o && !l.left {
+			l.complete()
+		}
+	}
+}
+
+// complete writes what w holds, with all links. What it could not write it tries
+// again in its turn: the others go on. Called with io held.
+func (w *Writer) complete() {
+	w.mu.Lock()
+	pos := w.pos
+	w.mu.Unlock()
+	if w.indexed < pos {
+		_, _ = w.putNow(pos, true)
 	}
 }
 
@@ -56,6 +72,7 @@ func (o *Order) show(w *Writer) {
 func (o *Order) leave(w *Writer) {
 	o.io.Lock()
 	defer o.io.Unlock()
+	w.left = true
 	if o.last == w {
 		o.last = nil
 	}

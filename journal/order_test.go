@@ -222,3 +222,49 @@ func TestOrderRefusesTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A successor that is written first has its predecessor written before, with the
+// times that it took.
+func TestSuccessorComesSecond(t *testing.T) {
+	mem := crashfs.New(1)
+	_ = mem.MkdirAll("/d", 0o755)
+	order := NewOrder()
+	now := uint64(0)
+	o := Options{FS: mem, MaxSize: MinMaxSize, Order: order, Clock: func() (uint64, uint64) { now++; return 1e15 + now, now }}
+	old, err := Create("/d/old.journal", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := Create("/d/next.journal", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order.io.Lock() // nothing is written yet
+	if _, _, err := old.TryAppend([]entry.Entry{wFields("N=1")}); err != nil {
+		t.Fatal(err)
+	}
+	next.Succeed(old)
+	if _, _, err := next.TryAppend([]entry.Entry{wFields("N=2")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := next.putNow(1, true); err != nil {
+		t.Fatal(err)
+	}
+	if old.indexed != 1 {
+		t.Error("the predecessor is not written")
+	}
+	order.io.Unlock()
+	// Closed, it has no part in the turns any more.
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, path := range []string{"/d/old.journal", "/d/next.journal"} {
+		e := wEntriesOf(t, mem.Bytes(path))
+		if len(e) != 1 || e[0].Monotonic != uint64(i+3) || e[0].Seqnum != uint64(i+1) {
+			t.Errorf("%s: %+v", path, e)
+		}
+	}
+}

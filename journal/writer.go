@@ -62,7 +62,9 @@ type Writer struct {
 	io      wLock     // that of order; held while the file is written; taken before growing and mu
 	stage   wStage    // what is being written, or could not be
 	indexed uint64    // entries that are in the file with all their links
+	left    bool      // it is being closed and has no part in order
 	due     wIndexDue // when the index is next written
+	told    uint64    // the size of the file as its header has it
 
 	mu       sync.Mutex
 	m        *wMem
@@ -72,6 +74,7 @@ type Writer struct {
 	room     chan struct{} // not nil: somebody waits for room in the buffer; closed when there is
 	full     bool          // an entry did not fit
 	noMore   bool          // Close or Archive has begun
+	before   *Writer       // of the same Order, and is to be written first; nil when it was
 	writeErr error         // of the last write, nil if it succeeded
 	stats    wCounts
 
@@ -194,6 +197,7 @@ func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
 		return func(d time.Duration, covered uint64, err error) { o.Observe(effect, d, covered, err) }
 	}
 	w.due.init(o.Index)
+	w.told = m.hdr.HeaderSize + m.hdr.ArenaSize
 	w.write = settle.New(w.writeEffect, settle.Options{Policy: settle.All(), Observe: observe("write")})
 	w.index = settle.New(w.indexEffect, settle.Options{Policy: settle.Every(o.Index), Window: w.due.in, Observe: observe("index")})
 	w.sync = settle.New(w.syncEffect, settle.Options{Policy: o.Sync, Sticky: true, Observe: observe("sync")})
@@ -299,6 +303,17 @@ func (w *Writer) Rename(newpath string) error {
 		return fmt.Errorf("rename journal: %w", err)
 	}
 	return nil
+}
+
+// Succeed is Adopt for a predecessor that is still open, and has the same Order:
+// what it has not written yet goes before anything of w.
+func (w *Writer) Succeed(old *Writer) {
+	w.Adopt(old.Seqnum())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.m.hdr.NEntries == 0 {
+		w.before = old
+	}
 }
 
 // Adopt has a prepared file, to which nothing has been appended, go on with the

@@ -78,6 +78,7 @@ type Config struct {
 
 	ownSync  *settle.Policy // Sync=
 	interval *time.Duration // SyncIntervalSec=
+	httpSet  bool           // HTTP is what was given
 	rateSet  [2]bool        // which half of the rate limit was given
 	rate     struct {       // as given
 		interval time.Duration
@@ -258,18 +259,19 @@ func parseNice(s string) (int, error) {
 // default. Addresses replace the default and an earlier off.
 func setHTTP(c *Config, value string) (string, error) {
 	if value == "" {
-		c.HTTP = []string{DefaultHTTP}
+		c.HTTP, c.httpSet = []string{DefaultHTTP}, false
 		return "", nil
 	}
 	for word := range strings.FieldsSeq(value) {
 		switch {
 		case word == "off":
 			c.HTTP = []string{}
-		case len(c.HTTP) == 1 && c.HTTP[0] == DefaultHTTP:
+		case !c.httpSet:
 			c.HTTP = []string{word}
 		default:
 			c.HTTP = append(c.HTTP[:len(c.HTTP):len(c.HTTP)], word)
 		}
+		c.httpSet = true
 	}
 	return "", nil
 }

@@ -60,6 +60,7 @@ var parseTests = []struct {
 		nil,
 	},
 	{"HTTP off", "[Journal]\nHTTP=off\n", func(c *config.Config) { c.HTTP = nil }, nil},
+	{"HTTP's default and another", "[Journal]\nHTTP=127.0.0.1:19531 127.0.0.1:0\n", func(c *config.Config) { c.HTTP = []string{config.DefaultHTTP, "127.0.0.1:0"} }, nil},
 	{"HTTP off and an address", "[Journal]\nHTTP=off\nHTTP=127.0.0.1:0", func(c *config.Config) { c.HTTP = []string{"127.0.0.1:0"} }, nil},
 	{"Sync wins over SyncIntervalSec", "[Journal]\nSync=auto\nSyncIntervalSec=1s\n", func(c *config.Config) { c.Sync = settle.Auto() }, nil},
 	{"Sync taken back", "[Journal]\nSync=auto\nSync=\nSyncIntervalSec=2s\n", func(c *config.Config) { c.Sync = settle.Every(2 * time.Second) }, nil},

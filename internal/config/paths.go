@@ -70,19 +70,6 @@ func (e Env) RunDir() (dir string, private bool) {
 	return filepath.Join(e.Temp, folder+"-"+strconv.Itoa(e.UID)), true
 }
 
-// FindRunDir is where a command finds the daemon: the flag --run when it is
-// given, else TIDEMARK_RUN, else RunDir.
-func (e Env) FindRunDir(flag string) string {
-	if flag != "" {
-		return flag
-	}
-	if run := e.Getenv("TIDEMARK_RUN"); run != "" {
-		return run
-	}
-	dir, _ := e.RunDir()
-	return dir
-}
-
 // xdg is the folder tidemark in the directory that the variable names, else in
 // one below HOME. The specification wants relative paths ignored.
 func (e Env) xdg(variable, below string) (string, error) {

@@ -18,7 +18,7 @@ func (s *Store) archive(ctx context.Context) {
 	defer timer.Stop()
 	for {
 		done := s.archiveQueued(context.WithoutCancel(ctx), false)
-		next, err := s.vacuum()
+		next, err := s.vacuum(0)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				s.janitor.Ring() // the directory was removed

@@ -138,7 +138,9 @@ func (s *Store) noteSpace(f *file, err error) {
 	case outOfSpace(err):
 		if !f.full.Swap(true) {
 			s.counts.diskFull.Add(1)
-			s.say("the disk is full: senders wait until there is space: " + err.Error())
+			text := "the disk is full: senders wait until there is space: " + err.Error()
+			s.say(text)
+			s.later(event{3, msgStore, text}) // with what is stored once there is space
 			s.archiver.Ring()
 		}
 	case err != nil:

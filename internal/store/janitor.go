@@ -261,7 +261,9 @@ func (s *Store) prepareSpare() bool {
 	f, err := s.prepare()
 	if err != nil {
 		if s.preparing.Swap(&err) == nil {
-			s.say("prepare the next file: " + err.Error())
+			text := "prepare the next file: " + err.Error()
+			s.say(text)
+			s.later(event{3, msgStore, text})
 		}
 		return false
 	}

@@ -222,12 +222,11 @@ func (sl *slot) end(reason string) bool {
 
 // adopt lets an empty file go on with the slot's sequence.
 func (sl *slot) adopt(next *file) {
-	id, n := sl.seqnumID, sl.seqnum
-	if sl.f != nil {
-		id, n = sl.f.w.Seqnum()
-	}
-	if !id.IsZero() {
-		next.w.Adopt(id, n)
+	switch {
+	case sl.f != nil:
+		next.w.Succeed(sl.f.w)
+	case !sl.seqnumID.IsZero():
+		next.w.Adopt(sl.seqnumID, sl.seqnum)
 	}
 }
 

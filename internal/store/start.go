@@ -183,8 +183,11 @@ const shortestHeader = 208
 func (s *Store) takeLost(name string) (*note, error) {
 	path := filepath.Join(s.dir, name)
 	h, err := s.header(name)
-	// A kill while the file was created: not even a header, so nothing else.
-	if fi, statErr := s.fs.Stat(path); err != nil && statErr == nil && fi.Size() < shortestHeader && s.fs.Remove(path) == nil {
+	// A kill while the file was created: its header is written last, so there is
+	// nothing else.
+	fi, statErr := s.fs.Stat(path)
+	noHeader := errors.Is(err, journal.ErrNotJournal) || err != nil && statErr == nil && fi.Size() < shortestHeader
+	if noHeader && s.fs.Remove(path) == nil {
 		return nil, nil
 	}
 	if err == nil && h.NEntries == 0 && h.TailObjectOffset <= h.DataHashTableOffset && s.fs.Remove(path) == nil {

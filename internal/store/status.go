@@ -50,7 +50,8 @@ type Status struct {
 	Counts     []Count
 }
 
-// Status describes the store at this moment. It touches no file.
+// Status describes the store at this moment. It touches no file, but may have the
+// archiver look at the directory.
 func (s *Store) Status() Status {
 	c := &s.counts
 	st := Status{
@@ -76,9 +77,14 @@ func (s *Store) Status() Status {
 	if err := s.preparing.Load(); err != nil {
 		st.Full = outOfSpace(*err)
 	}
+	if _, now := s.clock(); now-st.Usage.at >= usageAge {
+		s.archiver.Ring()
+	}
+	st.Usage.Bytes = st.Usage.rest
 	for _, f := range s.open() {
 		stats := f.w.Stats()
 		st.Files = append(st.Files, stats)
+		st.Usage.Bytes += stats.Allocated
 		st.Buffered += stats.Buffered
 		st.Unsynced += stats.Unsynced
 		st.Full = st.Full || f.full.Load()

@@ -158,6 +158,7 @@ func (s *Store) begin() error {
 	if err != nil {
 		return err
 	}
+	s.usage.Store(&Usage{Limit: s.settings.Load().Limits.allowed(0, avail), Available: avail}) // until the first look
 	notes, err := s.takeOver()
 	if err != nil {
 		return err
@@ -180,7 +181,7 @@ func (s *Store) begin() error {
 func (s *Store) beginSystem(avail uint64) error {
 	f, err := s.prepare()
 	if outOfSpace(err) {
-		if _, err := s.vacuum(); err != nil {
+		if _, err := s.vacuum(growStep); err != nil {
 			s.saySeldom("look for space", err)
 		}
 		f, err = s.prepare()
@@ -188,7 +189,9 @@ func (s *Store) beginSystem(avail uint64) error {
 	if outOfSpace(err) {
 		s.preparing.Store(&err)
 		s.counts.diskFull.Add(1)
-		s.say(fmt.Sprintf("the disk is full (%d bytes free): senders wait until there is space for the first file: %v", avail, err))
+		text := fmt.Sprintf("the disk is full (%d bytes free): senders wait until there is space for the first file: %v", avail, err)
+		s.say(text)
+		s.later(event{3, msgStore, text})
 		return nil
 	}
 	if err != nil {

@@ -139,7 +139,7 @@ func TestAsideFilesAreCountedAmongThemselves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.vacuum(); err != nil {
+	if _, err := s.vacuum(0); err != nil {
 		t.Fatal(err)
 	}
 	all := strings.Join(names(t, s.dir), "\n")

@@ -17,13 +17,20 @@ import (
 // growStep is how much a file grows at a time, in bytes.
 const growStep = 8 << 20
 
-// Usage is what the files take and what is left, in bytes, as it was found at
-// the last start, rotation or growth.
+// Usage is what the files take and what is left, in bytes. What other processes
+// have changed is seen when the archiver looks: after a rotation or a growth, and
+// when a Status finds that the last look is a second ago, for the next Status.
 type Usage struct {
 	Bytes, Limit, Available uint64
 	// Archived counts the files that may be removed.
 	Archived int
+
+	rest uint64 // of Bytes, what the files take that are not open
+	at   uint64 // when this was found, monotonic µs
 }
+
+// usageAge is the age in µs from which on a Status asks for another look.
+const usageAge = 1e6
 
 // stored is a file of the directory that is not current.
 type stored struct {
@@ -58,17 +65,18 @@ func (s *Store) makeRoom() {
 	if err != nil || avail >= s.settings.Load().Limits.KeepFree+growStep {
 		return
 	}
-	if _, err := s.vacuum(); err != nil {
+	if _, err := s.vacuum(growStep); err != nil {
 		s.saySeldom("look for space", err)
 	}
 }
 
-// vacuum removes archived files, the oldest first, until they fit the limits.
-// It returns how long until the next one is too old.
-func (s *Store) vacuum() (next time.Duration, err error) {
+// vacuum removes archived files, the oldest first, until they fit the limits
+// when need bytes more are taken. It returns how long until the next one is too
+// old.
+func (s *Store) vacuum(need uint64) (next time.Duration, err error) {
 	s.vacuumMu.Lock()
 	defer s.vacuumMu.Unlock()
-	files, sum, current, err := s.survey()
+	files, sum, open, current, err := s.survey()
 	if err != nil {
 		return retryPause, err
 	}
@@ -80,8 +88,8 @@ func (s *Store) vacuum() (next time.Duration, err error) {
 		s.spared = nil
 	}
 	limits := s.settings.Load().Limits
-	u := Usage{Bytes: sum, Limit: limits.allowed(sum, avail), Available: avail}
-	now, _ := s.clock()
+	now, monotonic := s.clock()
+	u := Usage{Bytes: sum, Limit: limits.allowed(sum, avail-min(need, avail)), Available: avail, at: monotonic}
 	var removed []string
 	freed, kept := uint64(0), len(files)
 	aside := 0
@@ -119,7 +127,7 @@ func (s *Store) vacuum() (next time.Duration, err error) {
 			aside--
 		}
 	}
-	u.Archived = kept
+	u.Archived, u.rest = kept, u.Bytes-min(open, u.Bytes)
 	s.usage.Store(&u)
 	if len(removed) > 0 {
 		if err := s.fs.SyncDir(s.dir); err != nil {
@@ -157,12 +165,12 @@ func (l Limits) excess(f stored, now, sum, limit uint64, count int) string {
 }
 
 // survey lists the files that may be removed, the oldest first, and adds up
-// what all files take. current counts those that may not be removed, but for
-// the prepared one.
-func (s *Store) survey() (files []stored, sum uint64, current int, err error) {
+// what all files take, and what of that those that are open. current counts those
+// that may not be removed, but for the prepared one.
+func (s *Store) survey() (files []stored, sum, open uint64, current int, err error) {
 	entries, err := s.fs.ReadDir(s.dir)
 	if err != nil {
-		return nil, 0, 0, err
+		return nil, 0, 0, 0, err
 	}
 	busy := make(map[string]bool)
 	for _, f := range s.open() {
@@ -189,6 +197,9 @@ func (s *Store) survey() (files []stored, sum uint64, current int, err error) {
 			continue
 		}
 		sum += size
+		if busy[e.Name()] {
+			open += size
+		}
 	}
 	slices.SortStableFunc(files, func(a, b stored) int {
 		if a.seqnumID == b.seqnumID && !a.seqnumID.IsZero() {
@@ -196,7 +207,7 @@ func (s *Store) survey() (files []stored, sum uint64, current int, err error) {
 		}
 		return cmp.Compare(a.realtime, b.realtime)
 	})
-	return files, sum, current, nil
+	return files, sum, open, current, nil
 }
 
 // blocks is the space a file takes; its size where that is not known.

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,7 +121,7 @@ func TestVacuum(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.vacuum(); err != nil {
+	if _, err := s.vacuum(0); err != nil {
 		t.Fatal(err)
 	}
 	var archived []string
@@ -180,17 +182,76 @@ func TestRepairedFileIsSpared(t *testing.T) {
 	for len(s.open()) > 1 { // the archiver is at it
 		<-s.progress.C()
 	}
-	if _, err := s.vacuum(); err != nil {
+	if _, err := s.vacuum(0); err != nil {
 		t.Fatal(err)
 	}
 	if got := storedIn(t, cfg.Dir, false, "system@"); len(got) != 10 {
 		t.Errorf("%d entries of the repaired file are left, want 10", len(got))
 	}
 	s.counts.rotations.Add(1)
-	if _, err := s.vacuum(); err != nil {
+	if _, err := s.vacuum(0); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.usage.Load().Archived; got != 0 {
 		t.Errorf("%d archives after a rotation, want none", got)
+	}
+}
+
+// freeFS is a disk with so many bytes free.
+type freeFS struct {
+	hookFS
+	free atomic.Uint64
+}
+
+func (f *freeFS) Free(string) (avail, total uint64, err error) { return f.free.Load(), 1 << 40, nil }
+
+// TestMakesRoomForGrowth has a disk where the next step of growth would take from
+// what is to be kept free: old files are removed before.
+func TestMakesRoomForGrowth(t *testing.T) {
+	disk := &freeFS{}
+	disk.free.Store(1 << 39)
+	cfg := testConfig(t.TempDir(), disk)
+	cfg.Limits.KeepFree = 100 << 20
+	s := open(t, cfg)
+	appendNumbered(t, s, 0, 10)
+	if err := s.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for s.Status().Usage.Archived != 1 {
+		<-s.progress.C()
+		s.archiver.Ring()
+	}
+	set := *s.settings.Load()
+	set.Limits.minUse = 1
+	s.settings.Store(&set)
+	disk.free.Store(100<<20 + growStep - 1)
+	s.makeRoom()
+	if got := s.Status().Usage.Archived; got != 0 {
+		t.Errorf("%d archived files are left", got)
+	}
+}
+
+// TestUsageIsOfNow tells what the files take as they grow, and has the archiver
+// find out what others have taken.
+func TestUsageIsOfNow(t *testing.T) {
+	disk := &freeFS{}
+	disk.free.Store(1 << 39)
+	s := open(t, testConfig(t.TempDir(), disk))
+	before := s.Status().Usage.Bytes
+	if err := s.system.f.w.GrowAhead(); err != nil {
+		t.Fatal(err)
+	}
+	grown := s.system.f.w.Stats().Allocated
+	appendNumbered(t, s, 0, 1)
+	if got := s.Status().Usage.Bytes; got < before || got < grown {
+		t.Errorf("usage %d, before %d, the file has %d", got, before, grown)
+	}
+	disk.free.Store(1 << 38)
+	u := s.usage.Load()
+	old := *u
+	old.at -= usageAge // as if a second had passed
+	s.usage.Store(&old)
+	for s.Status().Usage.Available != 1<<38 {
+		runtime.Gosched()
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -98,6 +101,20 @@ func (OS) Free(name string) (avail, total uint64, err error) {
 	return st.Bavail * unit, st.Blocks * unit, nil
 }
 
+// error names the file as it is called now: one that was prepared under another
+// name has been renamed since. Who opened it by a relative path sees that.
+func (f *osFile) error(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	name := f.name
+	now, linkErr := os.Readlink("/proc/self/fd/" + strconv.Itoa(f.fd))
+	if linkErr == nil && filepath.IsAbs(now) && !strings.HasSuffix(now, " (deleted)") && filepath.Base(now) != filepath.Base(name) {
+		name = now
+	}
+	return pathError(op, name, err)
+}
+
 func (f *osFile) Name() string { return f.name }
 
 func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
@@ -109,7 +126,7 @@ func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 			return err
 		})
 		if err != nil {
-			return done, pathError("read", f.name, err)
+			return done, f.error("read", err)
 		}
 		if n == 0 {
 			return done, io.EOF
@@ -126,10 +143,10 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 		return err
 	})
 	if err != nil {
-		return 0, pathError("write", f.name, err)
+		return 0, f.error("write", err)
 	}
 	if n < len(p) {
-		return n, pathError("write", f.name, io.ErrShortWrite)
+		return n, f.error("write", io.ErrShortWrite)
 	}
 	return n, nil
 }
@@ -146,17 +163,17 @@ func (f *osFile) Allocate(off, n int64) error {
 		}
 		return f.Truncate(off + n)
 	}
-	return pathError("allocate", f.name, err)
+	return f.error("allocate", err)
 }
 
 func (f *osFile) Truncate(size int64) error {
-	return pathError("truncate", f.name, retry(func() error { return unix.Ftruncate(f.fd, size) }))
+	return f.error("truncate", retry(func() error { return unix.Ftruncate(f.fd, size) }))
 }
 
 func (f *osFile) Size() (int64, error) {
 	var st unix.Stat_t
 	if err := retry(func() error { return unix.Fstat(f.fd, &st) }); err != nil {
-		return 0, pathError("stat", f.name, err)
+		return 0, f.error("stat", err)
 	}
 	return st.Size, nil
 }
@@ -173,11 +190,11 @@ func (f *osFile) sync(call func(fd int) error) error {
 			err = unix.EIDRM
 		}
 	}
-	return pathError("sync", f.name, err)
+	return f.error("sync", err)
 }
 
 func (f *osFile) SetXattr(name string, value []byte) error {
-	return pathError("setxattr", f.name, retry(func() error { return unix.Fsetxattr(f.fd, name, value, 0) }))
+	return f.error("setxattr", retry(func() error { return unix.Fsetxattr(f.fd, name, value, 0) }))
 }
 
 // Close is close(2), which is never tried again: Linux has released the
@@ -186,7 +203,7 @@ func (f *osFile) Close() error {
 	fd := f.fd
 	f.fd = -1
 	if err := unix.Close(fd); err != nil && !errors.Is(err, unix.EINTR) {
-		return pathError("close", f.name, err)
+		return f.error("close", err)
 	}
 	return nil
 }
