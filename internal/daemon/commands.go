@@ -21,10 +21,13 @@ import (
 // sockets is taken and stored, then everything is synced. Like journald it
 // leaves the time in the file `synced`.
 func (d *daemon) Synchronize(ctx context.Context) error {
-	if err := d.ingest.Barrier(ctx); err != nil {
-		return err
-	}
-	if err := d.store.Synchronize(ctx); err != nil {
+	err := d.store.WhileRoom(ctx, func(ctx context.Context) error {
+		if err := d.ingest.Barrier(ctx); err != nil {
+			return err
+		}
+		return d.store.Synchronize(ctx)
+	})
+	if err != nil {
 		return err
 	}
 	return d.stamp("synced")
@@ -32,7 +35,7 @@ func (d *daemon) Synchronize(ctx context.Context) error {
 
 // Rotate implements control.Daemon.
 func (d *daemon) Rotate(ctx context.Context) error {
-	if err := d.store.Rotate(ctx); err != nil {
+	if err := d.store.WhileRoom(ctx, d.store.Rotate); err != nil {
 		return err
 	}
 	return d.stamp("rotated")

@@ -136,6 +136,7 @@ func (s *Store) noteSpace(f *file, err error) {
 	}
 	switch {
 	case outOfSpace(err):
+		s.room.end(err)
 		if !f.full.Swap(true) {
 			s.counts.diskFull.Add(1)
 			text := "the disk is full: senders wait until there is space: " + err.Error()
@@ -155,6 +156,7 @@ func (s *Store) noteSpace(f *file, err error) {
 		if !f.full.Swap(false) {
 			return
 		}
+		s.room.again()
 		const text = "the disk was full and senders waited; there is space again"
 		s.say(text)
 		s.later(event{4, msgSpaceAgain, text})

@@ -267,7 +267,9 @@ func (s *Store) prepareSpare() bool {
 		}
 		return false
 	}
-	s.preparing.Store(nil)
+	if err := s.preparing.Swap(nil); err != nil && outOfSpace(*err) {
+		s.room.again()
+	}
 	s.spare.Store(f)
 	s.progress.ring()
 	return true

@@ -101,6 +101,9 @@ func (sl *slot) put(ctx context.Context, run []entry.Entry, t *journal.Ticket, w
 		case !wait || errors.Is(err, ErrClosed):
 			return len(run), errors.Join(unstorable, err)
 		case changed == nil:
+			if outOfSpace(err) {
+				sl.store.room.end(err)
+			}
 			// What it waits for may have come about since: look once more.
 			changed = sl.store.progress.C()
 		default:

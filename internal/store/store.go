@@ -79,6 +79,7 @@ type Store struct {
 	settings atomic.Pointer[Settings] // with the limits of this file system
 	lock     *Lock                    // nil with a file system of the caller
 
+	room  room           // whether the disk takes entries
 	order *journal.Order // of what all files show
 
 	system  *slot

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidemark-log/tidemark/entry"
+)
+
+// TestWhileRoom has what waits for a sender, which waits for space, end when the
+// disk becomes full, fail at once while it is, and go on when there is space.
+func TestWhileRoom(t *testing.T) {
+	tests := []struct {
+		name string
+		ops  []string // that find no space
+		rot  bool     // the current file is full, so that a next one is needed
+	}{
+		{"the file cannot be written", []string{"create", "write", "allocate"}, false},
+		{"the next file cannot be made", []string{"create"}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testWhileRoom(t, tt.ops, tt.rot) })
+		})
+	}
+}
+
+func testWhileRoom(t *testing.T, ops []string, rotate bool) {
+	fsys := &hookFS{}
+	cfg := testConfig(t.TempDir(), fsys)
+	cfg.Buffer = 4000
+	s := open(t, cfg)
+	appendNumbered(t, s, 0, 10)
+	synctest.Wait()
+	begun := make(chan struct{})
+	wait := func(ctx context.Context) error { // for a sender
+		begun <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	ended := make(chan error)
+	go func() { ended <- s.WhileRoom(t.Context(), wait) }()
+	<-begun
+	synctest.Wait()
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended while there was room: %v", err)
+	default:
+	}
+	fsys.set(func(op, _ string) error {
+		for _, o := range ops {
+			if op == o {
+				return syscall.ENOSPC
+			}
+		}
+		return nil
+	})
+	if rotate { // takes the prepared file; there is no other
+		if err := s.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+	}
+	sent := make(chan error)
+	go func() {
+		for range 10_000 {
+			if _, err := s.Append(t.Context(), []entry.Entry{line(0, "a line that waits for space")}); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	if err := <-ended; !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("when the disk became full: %v, want ENOSPC", err)
+	}
+	go func() { ended <- s.WhileRoom(t.Context(), wait) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("while the disk is full: %v, want ENOSPC", err)
+		}
+	case <-begun: // it had to find out
+		if err := <-ended; !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("while the disk is full: %v, want ENOSPC", err)
+		}
+	}
+	fsys.set(nil)
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	if err := s.WhileRoom(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Errorf("when there is space again: %v", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
