@@ -10,7 +10,8 @@ import (
 
 func instantly(upTo uint64) (uint64, error) { return upTo, nil }
 
-// BenchmarkMark is the cost of an append's mark with the window armed.
+// BenchmarkMark is the cost of an append's mark with the window armed, which is to
+// be less than 20 ns: of-20ns is the part of them that it takes.
 func BenchmarkMark(b *testing.B) {
 	s := New(instantly, Options{Policy: Every(time.Hour)})
 	defer func() { _ = s.Close() }()
@@ -21,6 +22,7 @@ func BenchmarkMark(b *testing.B) {
 		pos++
 		s.Mark(pos)
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/20, "of-20ns")
 }
 
 // BenchmarkMarkAll is the same while effects that take no time run back to back.

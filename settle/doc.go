@@ -18,7 +18,7 @@
 //
 // # Invariants
 //
-// Each has a test of the same number in invariants_test.go.
+// Each has a test of the same number in invariants*_test.go.
 //
 //  1. Settled never passes Marked, and neither ever goes back.
 //  2. Snapshot before you promise: upTo is read before the effect begins, so
