@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/query"
 	"github.com/tidemark-log/tidemark/internal/render"
 )
@@ -138,7 +139,8 @@ func completeValue(option, word string) ([]cobra.Completion, cobra.ShellCompDire
 
 // levelNames are the values of -p.
 func levelNames() []cobra.Completion {
-	return []cobra.Completion{"emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"}
+	names := entry.LevelNames()
+	return names[:]
 }
 
 func startingWith(list []cobra.Completion, word string) []cobra.Completion {

@@ -282,7 +282,7 @@ func (r *importRun) open() (err error) {
 }
 
 func (r *importRun) options() journal.Options {
-	return journal.Options{MachineID: machineID128(), Index: importIndexWindow, Buffer: importBuffer, MaxSize: r.maxSize}
+	return journal.Options{MachineID: machineID(), Index: importIndexWindow, Buffer: importBuffer, MaxSize: r.maxSize}
 }
 
 // rotate gives the current file an archive's name and goes on in a new one.
@@ -355,13 +355,4 @@ func (r *importRun) clearProgress() {
 	if r.progress != nil {
 		_, _ = fmt.Fprint(r.progress, "\r\x1b[K")
 	}
-}
-
-// machineID128 is this machine's id, zero where it has none.
-func machineID128() entry.ID {
-	id, err := entry.ParseID(machineID())
-	if err != nil {
-		return entry.ID{}
-	}
-	return id
 }

@@ -9,12 +9,22 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/config"
 )
 
 // environment tells the default paths of this process.
 func environment() config.Env {
 	return config.Env{UID: os.Geteuid(), Getenv: os.Getenv, Temp: os.TempDir()}
+}
+
+// machineID is this machine's id, zero where it has none.
+func machineID() entry.ID {
+	id, err := config.ReadID(config.MachineIDFile)
+	if err != nil {
+		return entry.ID{}
+	}
+	return id
 }
 
 // places are the directories of one daemon.
@@ -123,8 +133,8 @@ const runHelp = "`directory` of the daemon's sockets (default: $TIDEMARK_RUN, el
 
 // unreachable says why the daemon behind socket cannot be reached, and what to do.
 func unreachable(socket string, err error) error {
-	if len(socket) > maxSocketPath {
-		return fmt.Errorf("%s: socket path longer than %d bytes: name a shorter directory with --run", socket, maxSocketPath)
+	if len(socket) > config.MaxSocketPath {
+		return fmt.Errorf("%s: socket path longer than %d bytes: name a shorter directory with --run", socket, config.MaxSocketPath)
 	}
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {

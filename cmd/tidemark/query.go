@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/follow"
 	"github.com/tidemark-log/tidemark/internal/query"
 	"github.com/tidemark-log/tidemark/internal/render"
@@ -208,25 +208,13 @@ func defaultDirs(own string, all, merge bool) []string {
 	}
 	if all {
 		for _, root := range []string{"/run/log/journal", "/var/log/journal"} {
-			if id := machineID(); !merge && id != "" {
-				root = filepath.Join(root, id)
+			if id := machineID(); !merge && !id.IsZero() {
+				root = filepath.Join(root, id.String())
 			}
 			dirs = append(dirs, root)
 		}
 	}
 	return dirs
-}
-
-func machineID() string {
-	text, err := os.ReadFile("/etc/machine-id")
-	if err != nil {
-		return ""
-	}
-	id, err := entry.ParseID(strings.TrimSpace(string(text)))
-	if err != nil {
-		return ""
-	}
-	return id.String()
 }
 
 // run does the action.
@@ -251,7 +239,7 @@ func (a *queryArgs) run(ctx context.Context, j *journal.Journal, f *followed, ou
 	case actDiskUsage:
 		n, err := query.DiskUsage(j)
 		if err == nil {
-			_, err = fmt.Fprintf(out.w, "Archived and active journals take up %s in the file system.\n", query.FormatBytes(n))
+			_, err = fmt.Fprintf(out.w, "Archived and active journals take up %s in the file system.\n", config.AppendBytes(nil, n))
 		}
 		return err
 	default:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/query"
 	"github.com/tidemark-log/tidemark/internal/render"
 )
@@ -239,11 +240,11 @@ func (a *queryArgs) setFacility(v string) error {
 }
 
 func (a *queryArgs) setCase(v string) error {
-	sensitive, ok := query.ParseBool(v)
+	sensitive, err := config.ParseBool(v)
 	switch {
-	case v == "" || ok && sensitive:
+	case v == "" || sensitive:
 		a.fold = query.CaseSensitive
-	case ok:
+	case err == nil:
 		a.fold = query.CaseInsensitive
 	default:
 		return wordsf("Bad --case-sensitive= argument \"%s\": Invalid argument", v)

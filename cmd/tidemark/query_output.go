@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/tidemark-log/tidemark/internal/query"
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/render"
 )
 
@@ -101,7 +101,8 @@ func (out *queryOutput) close() {
 // chooseColors follows SYSTEMD_COLORS, then NO_COLOR and the kind of terminal.
 func chooseColors(tty bool) render.Colors {
 	value := os.Getenv("SYSTEMD_COLORS")
-	on, isBool := query.ParseBool(value)
+	on, err := config.ParseBool(value)
+	isBool := err == nil
 	switch {
 	case value == "16":
 		return render.Colors16

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/config"
+	"github.com/tidemark-log/tidemark/internal/query"
 )
 
 func newSendCmd() *cobra.Command {
@@ -177,10 +178,6 @@ func sendTag(tag string, command []string) string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// sendFacilities are syslog's facilities by number; 12 to 15 have no names.
-var sendFacilities = strings.Fields(`kern user mail daemon auth syslog lpr news uucp cron authpriv ftp
-12 13 14 15 local0 local1 local2 local3 local4 local5 local6 local7`)
-
 // parsePriority reads [FACILITY.]LEVEL as logger does; facility is -1 when there
 // is none.
 func parsePriority(s string) (facility, level int, err error) {
@@ -189,7 +186,7 @@ func parsePriority(s string) (facility, level int, err error) {
 	if !found {
 		word = s
 	} else {
-		for i, f := range sendFacilities {
+		for i, f := range query.Facilities() {
 			if name == f || name == strconv.Itoa(i) {
 				facility = i
 			}

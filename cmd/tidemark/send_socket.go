@@ -24,9 +24,6 @@ type sender struct {
 	datagram []byte
 }
 
-// maxSocketPath is the longest path that fits into a sockaddr_un.
-const maxSocketPath = 107
-
 // sendBuffer is what sd_journal_send asks for, in bytes; the kernel gives less.
 const sendBuffer = 8 << 20
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
 )
 
@@ -144,16 +145,13 @@ func clock(usec uint64) string {
 	return time.UnixMicro(int64(usec)).Format(time.RFC3339)
 }
 
-// bytesText prints a size with one digit behind the point.
+// bytesText prints a size with one digit behind the point, cut as journalctl
+// does: 1048575 bytes are 1023.9 KiB, not 1024.0.
 func bytesText(n uint64) string {
-	const units = "KMGTPE"
 	if n < 1024 {
 		return plural(n, "bytes")
 	}
-	v, i := float64(n)/1024, 0
-	for v >= 1024 && i < len(units)-1 {
-		v /= 1024
-		i++
-	}
-	return fmt.Sprintf("%.1f %ciB", v, units[i])
+	text := config.AppendBytes(nil, n)
+	unit := len(text) - 1
+	return fmt.Sprintf("%s %ciB", text[:unit], text[unit])
 }

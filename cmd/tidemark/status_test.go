@@ -120,3 +120,11 @@ files                2 current, 0 on the way to the archive, 0 archived, 0 prepa
 		}
 	}
 }
+
+func TestBytesText(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1536: "1.5 KiB", 1<<20 - 1: "1023.9 KiB", 3 << 40: "3.0 TiB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("bytesText(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
@@ -92,7 +93,7 @@ func Defaults() Config {
 		HTTP: []string{DefaultHTTP}, Notify: DefaultNotify, Buffer: DefaultBuffer,
 		SystemMaxFiles: DefaultMaxFiles, MaxFile: DefaultMaxFile,
 		LineMax: DefaultLineMax, Compress: true, CompressThreshold: DefaultCompressThreshold,
-		MaxLevelStore: len(levels) - 1, ReadKMsg: true,
+		MaxLevelStore: entry.Levels - 1, ReadKMsg: true,
 	}
 	c.combine()
 	return c

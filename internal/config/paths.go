@@ -16,6 +16,10 @@ type Env struct {
 	Temp string
 }
 
+// MaxSocketPath is the longest path of a Unix socket in bytes: what fits into a
+// struct sockaddr_un with the zero behind it.
+const MaxSocketPath = 107
+
 // The paths of root.
 const (
 	rootState  = "/var/lib/tidemark"

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
@@ -240,6 +241,20 @@ func ParseBytes(s string) (uint64, error) {
 	return sum, nil
 }
 
+// AppendBytes appends a number of bytes as systemd shows it: 11B, 3.5M. It cuts
+// what follows the first decimal.
+func AppendBytes(b []byte, n uint64) []byte {
+	for i := len(sizeUnits) - 1; i > 0; i-- {
+		factor := uint64(1) << (10 * i)
+		if n < factor {
+			continue
+		}
+		b = strconv.AppendUint(b, n/factor, 10)
+		return append(b, '.', byte('0'+n/(factor/1024)*10/1024%10), sizeUnits[i])
+	}
+	return append(strconv.AppendUint(b, n, 10), 'B')
+}
+
 // ParseBool reads a boolean as systemd does.
 func ParseBool(s string) (bool, error) {
 	switch strings.ToLower(s) {
@@ -251,15 +266,10 @@ func ParseBool(s string) (bool, error) {
 	return false, fmt.Errorf("invalid boolean %q: want yes or no", s)
 }
 
-// levels are the syslog levels by number.
-var levels = []string{"emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"}
-
 // ParseLevel reads a syslog level: its name or its number from 0 to 7.
 func ParseLevel(s string) (int, error) {
-	for i, name := range levels {
-		if s == name || s == strconv.Itoa(i) {
-			return i, nil
-		}
+	if level, ok := entry.ParseLevel(s); ok {
+		return level, nil
 	}
 	return 0, fmt.Errorf("invalid level %q: want emerg, alert, crit, err, warning, notice, info, debug or 0 to 7", s)
 }

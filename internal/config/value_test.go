@@ -167,3 +167,14 @@ func FuzzValues(f *testing.F) {
 		}
 	})
 }
+
+func TestAppendBytes(t *testing.T) {
+	for n, want := range map[uint64]string{
+		0: "0B", 1023: "1023B", 1024: "1.0K", 1535: "1.4K", 1536: "1.5K", 3751936 + 8*1024: "3.5M",
+		8 << 20: "8.0M", 1<<30 - 1: "1023.9M", 1 << 40: "1.0T", math.MaxUint64: "15.9E",
+	} {
+		if got := string(config.AppendBytes([]byte("x"), n)); got != "x"+want {
+			t.Errorf("AppendBytes(x, %d) = %s, want x%s", n, got, want)
+		}
+	}
+}

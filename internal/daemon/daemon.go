@@ -126,7 +126,7 @@ func (d *daemon) open() error {
 	if err := ingest.Check(d.run); err != nil {
 		return err
 	}
-	if err := d.findMachineID(machineIDFile); err != nil {
+	if err := d.findMachineID(config.MachineIDFile); err != nil {
 		return err
 	}
 	total, err := d.space()

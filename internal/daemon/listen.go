@@ -18,9 +18,6 @@ const (
 	httpSocket    = "http"
 )
 
-// maxSocketPath is the longest path that fits into a struct sockaddr_un.
-const maxSocketPath = 107
-
 // listen makes the sockets of the doors. Who connects waits until they are
 // served.
 func (d *daemon) listen() (err error) {

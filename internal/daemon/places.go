@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/tidemark-log/tidemark/entry"
@@ -25,12 +24,6 @@ const (
 // ownUmask is what modes are given under, whatever the caller's is: users read
 // their own files and reach the sockets.
 const ownUmask = 0o022
-
-// Files that say who the machine is and which boot it is in.
-const (
-	machineIDFile = "/etc/machine-id"
-	bootIDFile    = "/proc/sys/kernel/random/boot_id"
-)
 
 // takePlaces settles on the directories, makes and locks the one of the
 // sockets, and finds out the boot's id.
@@ -63,7 +56,7 @@ func (d *daemon) takePlaces() (err error) {
 	if d.runLock, err = store.LockDir(d.run); err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
-	if d.boot, err = readID(bootIDFile); err != nil {
+	if d.boot, err = config.ReadID(config.BootIDFile); err != nil {
 		return fmt.Errorf("boot id: %w", err)
 	}
 	return nil
@@ -92,8 +85,8 @@ func makeRunDir(dir string, private bool, uid int) error {
 	if uid == 0 {
 		mode = 0o755
 	}
-	if longest := filepath.Join(dir, varlinkSocket); len(longest) > maxSocketPath {
-		return fmt.Errorf("%s has %d bytes, a socket's path may have %d: choose a shorter --run", longest, len(longest), maxSocketPath)
+	if longest := filepath.Join(dir, varlinkSocket); len(longest) > config.MaxSocketPath {
+		return fmt.Errorf("%s has %d bytes, a socket's path may have %d: choose a shorter --run", longest, len(longest), config.MaxSocketPath)
 	}
 	if err := os.MkdirAll(dir, mode); err != nil {
 		return err
@@ -115,7 +108,7 @@ func makeRunDir(dir string, private bool, uid int) error {
 // findMachineID reads the machine's id, or the one made here earlier, or makes
 // one and keeps it in the state directory.
 func (d *daemon) findMachineID(etc string) (err error) {
-	if d.machine, err = readID(etc); err == nil {
+	if d.machine, err = config.ReadID(etc); err == nil {
 		return nil
 	}
 	dir, err := d.stateDir()
@@ -123,7 +116,7 @@ func (d *daemon) findMachineID(etc string) (err error) {
 		return fmt.Errorf("machine id: %w", err)
 	}
 	own := filepath.Join(dir, "machine-id")
-	if d.machine, err = readID(own); err == nil {
+	if d.machine, err = config.ReadID(own); err == nil {
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -158,22 +151,6 @@ func makeMachineID(path string) (entry.ID, error) {
 		return entry.ID{}, err
 	}
 	return id, replaceFile(path, id.String()+"\n", 0o444)
-}
-
-// readID reads a file that holds one id.
-func readID(path string) (entry.ID, error) {
-	b, err := config.ReadFile(path)
-	if err != nil {
-		return entry.ID{}, fmt.Errorf("%s: %w", path, err)
-	}
-	id, err := entry.ParseID(strings.TrimSpace(string(b)))
-	if err == nil && id.IsZero() {
-		err = errors.New("the id is zero")
-	}
-	if err != nil {
-		return entry.ID{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return id, nil
 }
 
 // replaceFile gives path new contents: a reader finds the old ones or the new

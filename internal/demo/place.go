@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/tidemark-log/tidemark/internal/config"
 )
 
 const (
-	// maxSocketPath is the longest path of a Unix socket, in bytes.
-	maxSocketPath = 107
 	// longestSocket is the longest path of a socket in the demo's directory.
 	longestSocket = "run/io.systemd.journal"
 	// shortTemp is used where TMPDIR is too long for sockets.
@@ -24,7 +24,7 @@ func makeDir(temp string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(filepath.Join(dir, longestSocket)) <= maxSocketPath {
+	if len(filepath.Join(dir, longestSocket)) <= config.MaxSocketPath {
 		return dir, nil
 	}
 	if err := os.Remove(dir); err != nil {

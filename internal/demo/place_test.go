@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidemark-log/tidemark/internal/config"
 )
 
 func TestMakeDir(t *testing.T) {
-	long := filepath.Join(t.TempDir(), strings.Repeat("x", maxSocketPath))
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", config.MaxSocketPath))
 	if err := os.Mkdir(long, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -16,7 +18,7 @@ func TestMakeDir(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(filepath.Join(dir, longestSocket)); n > maxSocketPath {
+	if n := len(filepath.Join(dir, longestSocket)); n > config.MaxSocketPath {
 		t.Errorf("%s: a socket's path has %d bytes", dir, n)
 	}
 	if left, err := os.ReadDir(long); err != nil || len(left) > 0 {

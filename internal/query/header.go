@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -42,7 +43,7 @@ func Headers(w *bufio.Writer, j *journal.Journal, loc *time.Location) error {
 			return err
 		}
 		if info, err := os.Stat(f.Name()); err == nil {
-			if _, err := fmt.Fprintf(w, "Disk usage: %s\n", FormatBytes(occupied(info))); err != nil {
+			if _, err := fmt.Fprintf(w, "Disk usage: %s\n", config.AppendBytes(nil, occupied(info))); err != nil {
 				return err
 			}
 		}

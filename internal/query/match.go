@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -36,7 +37,7 @@ func (o *Options) match(j *journal.Journal) (journal.Match, error) {
 	}
 	if o.Priorities != AllPriorities {
 		var p []string
-		for i := range levelNames {
+		for i := range entry.Levels {
 			if o.Priorities&(1<<i) != 0 {
 				p = append(p, strconv.Itoa(i))
 			}

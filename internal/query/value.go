@@ -77,16 +77,13 @@ type Priorities uint8
 // AllPriorities filters nothing, and lets entries without a priority pass too.
 const AllPriorities Priorities = 0xff
 
-var levelNames = [...]string{"emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"}
-
+// parseLevel reads a level by name, or as a number of any base.
 func parseLevel(s string) (int, bool) {
-	for i, n := range levelNames {
-		if n == s {
-			return i, true
-		}
+	if n, ok := entry.ParseLevel(s); ok {
+		return n, true
 	}
 	n, ok := atoi(s)
-	return n, ok && n >= 0 && n < len(levelNames)
+	return n, ok && n >= 0 && n < entry.Levels
 }
 
 // ParsePriorities reads a level, which means all levels up to it, or a range
@@ -157,15 +154,4 @@ func parseFacility(s string) (int, bool) {
 	}
 	n, ok := atoi(s)
 	return n, ok && n >= 0 && n < 128
-}
-
-// ParseBool reads a boolean as systemd does.
-func ParseBool(s string) (value, ok bool) {
-	switch strings.ToLower(s) {
-	case "1", "yes", "y", "true", "t", "on":
-		return true, true
-	case "0", "no", "n", "false", "f", "off":
-		return false, true
-	}
-	return false, false
 }

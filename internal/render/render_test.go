@@ -244,14 +244,6 @@ func TestUnknownMode(t *testing.T) {
 	}
 }
 
-func TestAppendBytes(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0B", 1023: "1023B", 1024: "1.0K", 1535: "1.4K", 1536: "1.5K", 3751936 + 8*1024: "3.5M", 8 << 20: "8.0M", 1 << 40: "1.0T"} {
-		if got := string(AppendBytes(nil, n)); got != want {
-			t.Errorf("AppendBytes(%d) = %s, want %s", n, got, want)
-		}
-	}
-}
-
 // TestNoAllocations holds every mode to its promise.
 func TestNoAllocations(t *testing.T) {
 	e := hello(t)

@@ -2,10 +2,11 @@ package render
 
 import (
 	"bytes"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/tidemark-log/tidemark/internal/config"
 )
 
 // appendPlain appends m without what only a terminal understands: TAB becomes
@@ -73,26 +74,9 @@ func sequence(m []byte) int {
 // appendBlob stands for n bytes that cannot be printed.
 func appendBlob(b []byte, n int, end string) []byte {
 	b = append(b, '[')
-	b = appendBytes(b, uint64(n)) //nolint:gosec // a length
+	b = config.AppendBytes(b, uint64(n)) //nolint:gosec // a length
 	b = append(b, " blob data]"...)
 	return append(b, end...)
-}
-
-// AppendBytes appends a number of bytes as systemd writes it: 11B, 3.5M.
-func AppendBytes(b []byte, n uint64) []byte { return appendBytes(b, n) }
-
-func appendBytes(b []byte, n uint64) []byte {
-	const units = "KMGTPE"
-	for i := len(units) - 1; i >= 0; i-- {
-		factor := uint64(1) << (10 * (i + 1))
-		if n < factor {
-			continue
-		}
-		b = strconv.AppendUint(b, n/factor, 10)
-		b = append(b, '.', byte('0'+n/(factor/1024)*10/1024%10), units[i])
-		return b
-	}
-	return append(strconv.AppendUint(b, n, 10), 'B')
 }
 
 // text prints a value that may have several lines.

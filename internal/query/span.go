@@ -5,17 +5,6 @@ import (
 	"strings"
 )
 
-// FormatBytes writes a size as systemd does: 512B, 3.5M.
-func FormatBytes(n uint64) string {
-	const units = "KMGTPE"
-	for i := len(units) - 1; i >= 0; i-- {
-		if factor := uint64(1) << (10 * (i + 1)); n >= factor {
-			return fmt.Sprintf("%d.%d%c", n/factor, n/(factor/1024)*10/1024%10, units[i])
-		}
-	}
-	return fmt.Sprintf("%dB", n)
-}
-
 // FormatSpan writes a span of time in µs as systemd does, to the millisecond:
 // 10min 57.596s.
 func FormatSpan(usec uint64) string {
