@@ -9,26 +9,18 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
-	"github.com/tidemark-log/tidemark/settle"
 )
-
-// source wakes a Follower and tells it what has happened.
-type source interface {
-	Wait(ctx context.Context) error
-	Take() []Event
-}
 
 // Follower reads on at the end of a Journal. It is not safe for concurrent use.
 //
 // With a match, use a Journal with journal.ReadOptions.Scan: the index of a
 // file that is being written lags behind its entries.
 type Follower struct {
-	j   *journal.Journal
-	src source
+	j *journal.Journal
+	w *Watcher
 	// list lists the files there are; nil when the set of files is fixed.
 	list func() ([]string, error)
 	// want tells which files of the directories to read; nil: all.
@@ -46,24 +38,13 @@ func New(j *journal.Journal, w *Watcher) *Follower { return NewOf(j, w, nil) }
 // NewOf is New for only those files of the directories that want accepts; nil
 // accepts all.
 func NewOf(j *journal.Journal, w *Watcher, want func(path string) bool) *Follower {
-	f := &Follower{j: j, src: w, want: want}
+	f := &Follower{j: j, w: w, want: want}
 	if w.only == nil {
 		f.list = func() ([]string, error) {
 			paths, err := filesIn(w.roots)
 			return slices.DeleteFunc(paths, func(p string) bool { return !f.wants(p) }), err
 		}
 	}
-	f.rescan()
-	f.complete()
-	f.refresh()
-	return f
-}
-
-// NewOfBell returns a Follower of j that bell wakes: the bell of a store in this
-// process, which is rung after every write to files in dirs.
-func NewOfBell(j *journal.Journal, dirs []string, bell *settle.Bell) *Follower {
-	src := &bellSource{bell: bell, roots: dirs, seen: make(map[string]time.Time)}
-	f := &Follower{j: j, src: src, list: src.list}
 	f.rescan()
 	f.complete()
 	f.refresh()
@@ -96,10 +77,10 @@ func (f *Follower) Wait(ctx context.Context) error {
 		f.refresh()
 		return nil
 	}
-	if err := f.src.Wait(ctx); err != nil {
+	if err := f.w.Wait(ctx); err != nil {
 		return err
 	}
-	events := f.src.Take()
+	events := f.w.Take()
 	if takesAway(events) {
 		// Read first what has been written to those files before they went.
 		f.aside = append(f.aside, events...)

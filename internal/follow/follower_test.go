@@ -18,7 +18,6 @@ import (
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
-	"github.com/tidemark-log/tidemark/settle"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -333,30 +332,6 @@ func TestFollowRotationsBehindTheListing(t *testing.T) {
 	w.queue(Rescan, "")
 	expect(t, f, 2, 11, all)
 	quiet(t, f)
-}
-
-func TestFollowByBell(t *testing.T) {
-	root := t.TempDir()
-	bell := settle.NewBell()
-	l := newLog(t, filepath.Join(root, machine), journal.Options{OnWrite: bell.Ring})
-	f := NewOfBell(openDir(t, root), []string{root}, bell)
-	for i := range 20 {
-		l.add(10)
-		if i%7 == 6 {
-			l.rotate()
-		}
-		expect(t, f, 10*i, 10*i+10, all)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	for { // what is still to be rung for
-		if err := f.Wait(ctx); err != nil {
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v", err)
-			}
-			break
-		}
-	}
 }
 
 func TestFollowFiles(t *testing.T) {
