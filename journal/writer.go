@@ -154,11 +154,25 @@ func newHeader(o *Options) (Header, error) {
 	return h, nil
 }
 
+// Extended attributes of a new file, where there are such: journald's, the time of
+// creation in µs, and our own.
+const (
+	xattrCreated = "user.crtime_usec"
+	xattrWriter  = "user.tidemark"
+)
+
+// Foreign reports whether another program than this package has created the file:
+// journald leaves an extended attribute in its files, this package one more.
+// Where there are no attributes, or they were not copied with the file, no file
+// is foreign.
+func Foreign(f vfs.File) bool { return f.HasXattr(xattrCreated) && !f.HasXattr(xattrWriter) }
+
 // initFile allocates a new file and writes its tables and, last, its header.
 func initFile(f vfs.File, h *Header, o *Options) error {
 	rt, _ := o.Clock()
 	// Vacuum takes the age of a file from it; journald ignores errors here too.
-	_ = f.SetXattr("user.crtime_usec", binary.LittleEndian.AppendUint64(nil, rt))
+	_ = f.SetXattr(xattrCreated, binary.LittleEndian.AppendUint64(nil, rt))
+	_ = f.SetXattr(xattrWriter, []byte("1"))
 	if err := f.Allocate(0, int64(h.HeaderSize+h.ArenaSize)); err != nil {
 		return err
 	}

@@ -66,6 +66,7 @@ func TestRulesNotice(t *testing.T) {
 
 		{"sleep", "entry/x.go", "package x\nimport \"time\"\nfunc f() { time.Sleep(1) }", checkSleep, "time.Sleep"},
 		{"sleep by another name", "entry/x.go", "package x\nimport clock \"time\"\nfunc f() { clock.Sleep(1) }", checkSleep, "time.Sleep"},
+		{"sleep of the system", "entry/x.go", "package x\nimport \"golang.org/x/sys/unix\"\nfunc f() { unix.Nanosleep(nil, nil) }", checkSleep, "unix.Nanosleep"},
 		{"sleep in a test", "entry/x_test.go", "package x\nimport \"time\"\nfunc f() { time.Sleep(1) }", checkSleep, ""},
 		{"sleep in bench", "bench/x.go", "package x\nimport \"time\"\nfunc f() { time.Sleep(1) }", checkSleep, ""},
 

@@ -40,9 +40,10 @@ func checkSleep(all []*source) (bad []string) {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
-			for _, name := range []string{"Sleep", "Tick"} {
-				if s.selects(n, "time", name) {
-					bad = append(bad, fmt.Sprintf("%s: time.%s: every wait ends by a wake-up: use a channel, a timer in a select, or a settle.Bell", s.at(n.Pos()), name))
+			for _, call := range []string{"time.Sleep", "time.Tick", "syscall.Nanosleep", "golang.org/x/sys/unix.Nanosleep", "golang.org/x/sys/unix.ClockNanosleep"} {
+				dot := strings.LastIndex(call, ".")
+				if s.selects(n, call[:dot], call[dot+1:]) {
+					bad = append(bad, fmt.Sprintf("%s: %s: every wait ends by a wake-up: use a channel, a timer in a select, or a settle.Bell", s.at(n.Pos()), call))
 				}
 			}
 			return true

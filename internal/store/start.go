@@ -138,16 +138,28 @@ func (s *Store) takeCurrent(sl *slot) (*file, *note, error) {
 			return nil, nil, nil
 		}
 	}
-	if !errors.Is(err, journal.ErrUnclean) {
-		n, err := s.putAside(sl.base, name, err)
+	if errors.Is(err, journal.ErrUnclean) && s.foreign(path) {
+		err = fmt.Errorf("another program's: %w", err) // it is not ours to change
+	} else if errors.Is(err, journal.ErrUnclean) {
+		f, n, err := s.repair(sl.base, name)
+		if f != nil {
+			sl.raise(f.w.Seqnum())
+			sl.last = max(sl.last, f.w.TailRealtime())
+		}
 		return nil, n, err
 	}
-	f, n, err := s.repair(sl.base, name)
-	if f != nil {
-		sl.raise(f.w.Seqnum())
-		sl.last = max(sl.last, f.w.TailRealtime())
-	}
+	n, err := s.putAside(sl.base, name, err)
 	return nil, n, err
+}
+
+// foreign reports whether another program has created the file.
+func (s *Store) foreign(path string) bool {
+	f, err := s.fs.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return journal.Foreign(f)
 }
 
 // goOn makes a clean file the slot's, unless the clock has been set back by so

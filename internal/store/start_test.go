@@ -201,6 +201,20 @@ func TestWhatCannotBeGoneOnWithIsKept(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "truncated"},
+		{"another program's, not closed", func(t *testing.T, path string) {
+			good(t, path, testMachine)
+			if err := syscall.Removexattr(path, "user.tidemark"); err != nil {
+				t.Skip("no extended attributes here: ", err)
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt([]byte{byte(journal.StateOnline)}, 16); err != nil {
+				t.Fatal(err)
+			}
+		}, "another program's: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -197,6 +197,11 @@ func (f *osFile) SetXattr(name string, value []byte) error {
 	return f.error("setxattr", retry(func() error { return unix.Fsetxattr(f.fd, name, value, 0) }))
 }
 
+func (f *osFile) HasXattr(name string) bool {
+	_, err := unix.Fgetxattr(f.fd, name, nil)
+	return err == nil
+}
+
 // Close is close(2), which is never tried again: Linux has released the
 // descriptor even when it says EINTR.
 func (f *osFile) Close() error {

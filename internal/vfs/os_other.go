@@ -84,6 +84,8 @@ func (f osFile) Size() (int64, error) {
 
 func (f osFile) Datasync() error { return f.Sync() }
 
+func (osFile) HasXattr(string) bool { return false }
+
 func (f osFile) SetXattr(string, []byte) error {
 	return &fs.PathError{Op: "setxattr", Path: f.Name(), Err: errors.ErrUnsupported}
 }

@@ -38,6 +38,9 @@ type File interface {
 	Sync() error
 	// SetXattr sets an extended attribute (fsetxattr).
 	SetXattr(name string, value []byte) error
+	// HasXattr reports whether there is such an attribute (fgetxattr); false also
+	// where there are none.
+	HasXattr(name string) bool
 	// Close closes the descriptor. It syncs nothing.
 	Close() error
 }

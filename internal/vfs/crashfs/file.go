@@ -270,4 +270,11 @@ func (h *file) SetXattr(name string, value []byte) error {
 	return nil
 }
 
+func (h *file) HasXattr(name string) bool {
+	h.fs.mu.Lock()
+	defer h.fs.mu.Unlock()
+	_, ok := h.in.xattr[name]
+	return ok
+}
+
 func (h *file) Close() error { return nil }
