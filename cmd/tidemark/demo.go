@@ -10,7 +10,6 @@ import (
 
 	"github.com/tidemark-log/tidemark/internal/control"
 	"github.com/tidemark-log/tidemark/internal/demo"
-	"github.com/tidemark-log/tidemark/journal"
 )
 
 func newDemoCmd() *cobra.Command {
@@ -60,7 +59,6 @@ func runDemo(ctx context.Context, o demo.Options) error {
 		return err
 	}
 	o.Syncs = daemonSyncs
-	o.Verify = verifyFile
 	return demo.Run(ctx, o)
 }
 
@@ -75,27 +73,4 @@ func daemonSyncs(ctx context.Context, socket string) (uint64, error) {
 		return 0, fmt.Errorf("read the daemon's status: %w", err)
 	}
 	return a.Syncs, nil
-}
-
-// verifyFile checks one file as `tidemark verify` does.
-func verifyFile(ctx context.Context, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // only read
-	fi, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	report, err := journal.Verify(ctx, f, fi.Size(), path, journal.VerifyOptions{})
-	if err != nil {
-		return err
-	}
-	for _, p := range report.Problems {
-		if !p.Harmless {
-			return fmt.Errorf("%d problems, the first at %x: %s", report.Failed, p.Offset, p.Text)
-		}
-	}
-	return nil
 }

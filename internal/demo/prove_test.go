@@ -2,9 +2,7 @@ package demo
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,7 +31,7 @@ func newScene(t *testing.T) *scene {
 	dir := t.TempDir()
 	s := &scene{out: &bytes.Buffer{}, records: []string{noise}}
 	s.stage = &stage{
-		o:   Options{Out: s.out, Verify: verifyFile, measure: time.Millisecond},
+		o:   Options{Out: s.out, measure: time.Millisecond},
 		dir: dir, data: filepath.Join(dir, "journal"),
 	}
 	for i, kind := range kinds {
@@ -75,24 +73,6 @@ func (s *scene) write(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// verifyFile is what the demo uses where there is no journalctl.
-func verifyFile(ctx context.Context, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	report, err := journal.Verify(ctx, f, info.Size(), path, journal.VerifyOptions{})
-	if err == nil && !report.OK() {
-		err = fmt.Errorf("%v", report.Problems)
-	}
-	return err
 }
 
 // damage changes a byte of the noise in a file.

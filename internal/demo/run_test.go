@@ -157,7 +157,7 @@ func TestRun(t *testing.T) {
 			t.Setenv(faultVar, fault)
 			var out bytes.Buffer
 			err := Run(t.Context(), Options{
-				Out: &out, Stream: 200 * time.Millisecond, Program: os.Args[0], Verify: verifyFile, measure: time.Millisecond,
+				Out: &out, Stream: 200 * time.Millisecond, Program: os.Args[0], measure: time.Millisecond,
 				Synchronize: func(ctx context.Context, socket string) error {
 					_, err := control.Call(ctx, socket, control.MethodSynchronize, nil)
 					return err
