@@ -16,27 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
-
-// shortDir returns a directory of the test's own whose path leaves room for a
-// socket's name; that of t.TempDir grows with TMPDIR and the test's name.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "t")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "t")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
 
 // nativeSocket is a socket as the daemon's, in a directory of its own.
 func nativeSocket(t *testing.T) (dir string, conn *net.UnixConn) {
 	t.Helper()
-	dir = shortDir(t)
+	dir = sockdir.New(t)
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "socket"), Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +201,7 @@ func TestSendExitCodes(t *testing.T) {
 }
 
 func TestSendWithoutDaemon(t *testing.T) {
-	dir := shortDir(t)
+	dir := sockdir.New(t)
 	var stderr bytes.Buffer
 	if code := run([]string{"tidemark", "send", "--run", dir, "hi"}, &stderr); code != exitFailed {
 		t.Errorf("exit %d, want %d", code, exitFailed)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
 
 // begin sends one entry: followers end at once where the boot has none.
@@ -41,7 +43,7 @@ func (d *served) flood(t *testing.T, senders []*sender, n int, tails []*tail, me
 // files.
 func testFlood(t *testing.T, bin string) {
 	const each, perBurst = 4, 1200
-	d := serve(t, bin, shortDir(t))
+	d := serve(t, bin, sockdir.New(t))
 	senders := d.senders(t, each)
 	d.begin(t, senders[0])
 	tails := append(d.ourTails(t, each), d.theirTails(t, each)...)
@@ -88,7 +90,7 @@ func testUsers(t *testing.T, bin string) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to send as other users")
 	}
-	d := serve(t, bin, shortDir(t))
+	d := serve(t, bin, sockdir.New(t))
 	senders := d.senders(t, 4)
 	senders[1].be(1000)
 	senders[2].be(1001)
@@ -115,7 +117,7 @@ func testUsers(t *testing.T, bin string) {
 // their names, and leaves out one that has lost its name to the next meanwhile.
 func testSmallFiles(t *testing.T, bin string) {
 	const each = 3
-	d := serve(t, bin, shortDir(t), "SystemMaxFileSize=512K")
+	d := serve(t, bin, sockdir.New(t), "SystemMaxFileSize=512K")
 	senders := d.senders(t, each)
 	d.begin(t, senders[0])
 	tails := d.ourTails(t, each)
@@ -162,7 +164,7 @@ func (d *served) lookAround(t *testing.T, program []string) {
 // followers go on: they must have shown everything that is there.
 func testKill(t *testing.T, bin string) {
 	const each = 4
-	dir := shortDir(t)
+	dir := sockdir.New(t)
 	d := serve(t, bin, dir)
 	senders := d.senders(t, each)
 	d.begin(t, senders[0])

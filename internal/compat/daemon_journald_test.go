@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
 
 const journald = "/lib/systemd/systemd-journald"
@@ -85,7 +86,7 @@ func verifyFiles(t *testing.T, files map[string]string) {
 // returns what was sent.
 func closedFiles(t *testing.T, bin string) (*served, []*sender) {
 	t.Helper()
-	d := serve(t, bin, shortDir(t))
+	d := serve(t, bin, sockdir.New(t))
 	senders := d.senders(t, 2)
 	for err := range burst(senders, 400) {
 		t.Fatal(err)
@@ -157,7 +158,7 @@ func testContinuedByRemote(t *testing.T, bin string) {
 // testAfterJournald starts the daemon on the files that a journald has left: it
 // goes on with those that were closed, whoever has written them.
 func testAfterJournald(t *testing.T, bin string) {
-	dir := shortDir(t)
+	dir := sockdir.New(t)
 	data := filepath.Join(dir, "journal")
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)
@@ -186,7 +187,7 @@ func testAfterJournald(t *testing.T, bin string) {
 // testAfterSealingJournald starts the daemon on files that are sealed, which
 // only who has the key can go on with.
 func testAfterSealingJournald(t *testing.T, bin string) {
-	dir := shortDir(t)
+	dir := sockdir.New(t)
 	data := filepath.Join(dir, "journal")
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)
@@ -247,7 +248,7 @@ func contents(t *testing.T, dir string) map[string][]byte {
 // testAfterKilledJournald starts the daemon on the file of a journald that was
 // killed, beside files that no program should touch.
 func testAfterKilledJournald(t *testing.T, bin string) {
-	dir := shortDir(t)
+	dir := sockdir.New(t)
 	data := filepath.Join(dir, "journal")
 	if err := os.Mkdir(data, 0o755); err != nil {
 		t.Fatal(err)

@@ -45,21 +45,6 @@ type served struct {
 	cmd            *exec.Cmd
 }
 
-// shortDir returns a directory of the test's own whose path leaves room for a
-// socket's name; that of t.TempDir grows with TMPDIR and the test's name.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "t")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "t")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 // serve starts a daemon in dir, a short one, with lines of configuration, and waits until it
 // says that it is ready. It ends with the test at the latest.
 func serve(t *testing.T, bin, dir string, config ...string) *served {

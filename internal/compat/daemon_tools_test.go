@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
 
 // needNamespaces skips a test that cannot have mounts of its own.
@@ -88,7 +89,7 @@ func checkValues(t *testing.T, what string, all []entry.Entry, want [][]string, 
 // testSenders lets the real programs log.
 func testSenders(t *testing.T, bin string) {
 	needTool(t, "logger")
-	d := serve(t, bin, shortDir(t))
+	d := serve(t, bin, sockdir.New(t))
 	succeed(t, "logger", "-u", filepath.Join(d.run, "dev-log"), "-t", "first", "-p", "local3.warning", "said by logger")
 	succeed(t, "logger", "-u", filepath.Join(d.run, "dev-log"), "--id=2000000000", "-t", "second", "two", "words")
 	many := filepath.Join(t.TempDir(), "many")
@@ -156,7 +157,7 @@ journalctl -q -o export -t cat
 // testCommands gives the daemon journalctl's commands.
 func testCommands(t *testing.T, bin string) {
 	needNamespaces(t)
-	dir := shortDir(t)
+	dir := sockdir.New(t)
 	d := serve(t, bin, dir)
 	senders := d.senders(t, 2)
 	for err := range burst(senders, 500) {
@@ -194,7 +195,7 @@ func testCommands(t *testing.T, bin string) {
 // testRoundTrip sends entries from one format, program and file to the next:
 // nothing but the numbers of the new files may change.
 func testRoundTrip(t *testing.T, bin string) {
-	dir := shortDir(t)
+	dir := sockdir.New(t)
 	d := serve(t, bin, dir)
 	senders := d.senders(t, 2)
 	for err := range burst(senders, 300) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-log/tidemark/internal/config"
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 	"github.com/tidemark-log/tidemark/internal/store"
 )
 
@@ -122,7 +123,7 @@ func TestMachineIDIsMadeAndKept(t *testing.T) {
 }
 
 func TestPrivateRunDir(t *testing.T) {
-	dir := filepath.Join(shortDir(t), "run")
+	dir := filepath.Join(sockdir.New(t), "run")
 	if err := makeRunDir(dir, true, os.Geteuid()); err != nil && os.Geteuid() != 0 {
 		t.Errorf("new directory: %v", err)
 	}

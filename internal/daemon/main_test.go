@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tidemark-log/tidemark/internal/config"
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
 
 // childVar makes the test binary a daemon: its value is the options, in JSON.
@@ -45,24 +46,9 @@ type place struct {
 	Signals bool
 }
 
-// shortDir returns a directory of the test's own whose path leaves room for a
-// socket's name; that of t.TempDir grows with TMPDIR and the test's name.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "t")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "t")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 func newPlace(t *testing.T) place {
 	t.Helper()
-	p := place{Data: t.TempDir(), Run: shortDir(t), Conf: filepath.Join(t.TempDir(), "tidemark.conf")}
+	p := place{Data: t.TempDir(), Run: sockdir.New(t), Conf: filepath.Join(t.TempDir(), "tidemark.conf")}
 	p.configure(t, "")
 	return p
 }

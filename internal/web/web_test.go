@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -412,21 +413,6 @@ tidemark_unsynced_entries 7
 	}
 }
 
-// shortDir returns a directory of the test's own whose path leaves room for a
-// socket's name; that of t.TempDir grows with TMPDIR and the test's name.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "t")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "t")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 // TestMetricsAreDocumented looks for every metric and reason of the door.
 func TestMetricsAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../docs/PROTOCOLS.md")
@@ -453,7 +439,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 // TestServe ends with its context, on a Unix socket whose Host is not looked at.
 func TestServe(t *testing.T) {
-	path := filepath.Join(shortDir(t), "http")
+	path := filepath.Join(sockdir.New(t), "http")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
