@@ -78,6 +78,8 @@ func (w *Writer) tryAppend(entries []entry.Entry) (pos Pos, n int, room <-chan s
 func (w *Writer) appendLocked(entries []entry.Entry, large []wLarge, urgent *bool) (n int, room <-chan struct{}, err error) {
 	var now wStamp // taken once, when an entry first needs it
 	m := w.m
+	others := w.order.held.Load() - w.counted
+	defer w.account()
 	for i := range entries {
 		e := &entries[i]
 		switch {
@@ -85,12 +87,12 @@ func (w *Writer) appendLocked(entries []entry.Entry, large []wLarge, urgent *boo
 			return i, nil, ErrClosed
 		case w.full || m.crowded() != "":
 			return i, nil, ErrFull
-		case m.owed()+w.staged >= w.o.Buffer:
-			if w.room == nil {
-				w.room = make(chan struct{})
+		case m.owed()+w.staged+others >= w.o.Buffer:
+			room = w.order.wait()
+			if others = w.order.held.Load() - w.counted; m.owed()+w.staged+others >= w.o.Buffer {
+				w.stats.blocked++
+				return i, room, nil
 			}
-			w.stats.blocked++
-			return i, w.room, nil
 		}
 		s := wStamp{e.Realtime, e.Monotonic, e.BootID}
 		if m.ordered && (e.Realtime != 0 || !e.BootID.IsZero() && e.BootID != w.o.BootID) {

@@ -48,12 +48,8 @@ func (w *Writer) shut(s State) error {
 	w.finish.Do(func() {
 		w.mu.Lock()
 		w.noMore = true
-		room := w.room
-		w.room = nil
 		w.mu.Unlock()
-		if room != nil {
-			close(room)
-		}
+		w.order.more() // who waits for this writer finds that there is no more of it
 		// In this order: each marks the next.
 		err := w.write.Close()
 		err = errors.Join(err, w.index.Close())
@@ -67,7 +63,9 @@ func (w *Writer) shut(s State) error {
 		w.m.release()
 		w.stage = wStage{}
 		w.staged = 0
+		w.account()
 		w.mu.Unlock()
+		w.order.more()
 	})
 	return w.finished
 }

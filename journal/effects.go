@@ -89,12 +89,9 @@ func (w *Writer) putStage() error {
 	if index {
 		w.stats.indexes++
 	}
-	room := w.room
-	w.room = nil
+	w.account()
 	w.mu.Unlock()
-	if room != nil {
-		close(room)
-	}
+	w.order.more()
 	w.sync.Mark(pos)
 	if w.urgent.Load() > w.sync.Settled() {
 		w.sync.Urge()

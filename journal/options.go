@@ -59,8 +59,8 @@ type Options struct {
 	// They do only when writing them takes more than 2 % of the time. 0 means
 	// DefaultIndexWindow; less than 0 means that every write includes them.
 	Index time.Duration
-	// Buffer bounds the bytes accepted and not yet written. 0 means
-	// DefaultBuffer. One entry larger than it is accepted when nothing else is
+	// Buffer bounds the bytes accepted and not yet written, of all files of an
+	// Order together. 0 means DefaultBuffer. One entry larger than it is accepted when nothing else is
 	// waiting.
 	Buffer int64
 	// CompressThreshold is the payload size in bytes (NAME=value) from which on

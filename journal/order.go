@@ -1,6 +1,11 @@
 package journal
 
-import "github.com/tidemark-log/tidemark/journal/internal/object"
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
 
 // Order has several files that are written at the same time read as one
 // sequence. A reader that follows a directory, such as journalctl -f, shows what
@@ -14,10 +19,18 @@ import "github.com/tidemark-log/tidemark/journal/internal/object"
 //
 // It holds for Writers whose Options name it, which refuse entries that bring a
 // time (ErrTime), as that could not be moved.
+//
+// The files share the bound of Options.Buffer too: what one may hold is less by
+// what the others do.
 type Order struct {
 	io        wLock   // Writer.io of all its writers
 	last      *Writer // written last: the only one whose index may lag
 	monotonic uint64  // the latest time that was shown, in µs
+
+	held atomic.Int64 // bytes accepted and not yet written, of all its writers
+
+	roomMu sync.Mutex
+	room   chan struct{} // not nil: somebody waits for room in the buffer; closed when there is
 }
 
 // NewOrder returns an Order of no files yet.
@@ -29,6 +42,33 @@ type wLock chan struct{}
 
 func (l wLock) Lock()   { l <- struct{}{} }
 func (l wLock) Unlock() { <-l }
+
+// wait returns a channel that is closed when there may be more room.
+func (o *Order) wait() <-chan struct{} {
+	o.roomMu.Lock()
+	defer o.roomMu.Unlock()
+	if o.room == nil {
+		o.room = make(chan struct{})
+	}
+	return o.room
+}
+
+// more wakes those who wait for room.
+func (o *Order) more() {
+	o.roomMu.Lock()
+	defer o.roomMu.Unlock()
+	if o.room != nil {
+		close(o.room)
+		o.room = nil
+	}
+}
+
+// account counts what w holds, after it has changed. Called with w.mu held.
+func (w *Writer) account() {
+	now := w.m.owed() + w.staged
+	w.order.held.Add(now - w.counted)
+	w.counted = now
+}
 
 // turn lets w write. Called with io held.
 func (o *Order) turn(w *Writer) {

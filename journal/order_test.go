@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -266,5 +267,60 @@ func TestSuccessorComesSecond(t *testing.T) {
 		if len(e) != 1 || e[0].Monotonic != uint64(i+3) || e[0].Seqnum != uint64(i+1) {
 			t.Errorf("%s: %+v", path, e)
 		}
+	}
+}
+
+// Files of an Order share the buffer: who finds it filled by another waits until
+// the other was written.
+func TestOrderSharesTheBuffer(t *testing.T) {
+	mem := crashfs.New(1)
+	_ = mem.MkdirAll("/d", 0o755)
+	order := NewOrder()
+	var writers [3]*Writer
+	for i := range writers {
+		o := Options{FS: mem, MaxSize: MinMaxSize, Order: order, Buffer: 4000}
+		if i == 2 {
+			o.Order = nil
+		}
+		w, err := Create(fmt.Sprintf("/d/%d.journal", i), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writers[i] = w
+	}
+	line := []entry.Entry{wFields("MESSAGE=a line that takes some room")}
+	order.io.Lock() // nothing is written yet
+	for {
+		if _, _, err := writers[0].TryAppend(line); errors.Is(err, ErrBufferFull) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := writers[1].TryAppend(line); !errors.Is(err, ErrBufferFull) {
+		t.Errorf("another file of the order takes an entry: %v", err)
+	}
+	if _, _, err := writers[2].TryAppend(line); err != nil {
+		t.Errorf("a file for itself: %v", err)
+	}
+	waited := make(chan error)
+	go func() {
+		_, _, err := writers[1].Append(t.Context(), line)
+		waited <- err
+	}()
+	for writers[1].Stats().Blocked < 2 {
+		runtime.Gosched()
+	}
+	order.io.Unlock()
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	for _, w := range writers {
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := order.held.Load(); held != 0 {
+		t.Errorf("%d bytes are held by files that are closed", held)
 	}
 }

@@ -69,13 +69,13 @@ type Writer struct {
 	mu       sync.Mutex
 	m        *wMem
 	path     string
-	pos      uint64        // entries appended
-	staged   int64         // bytes in stage
-	room     chan struct{} // not nil: somebody waits for room in the buffer; closed when there is
-	full     bool          // an entry did not fit
-	noMore   bool          // Close or Archive has begun
-	before   *Writer       // of the same Order, and is to be written first; nil when it was
-	writeErr error         // of the last write, nil if it succeeded
+	pos      uint64  // entries appended
+	staged   int64   // bytes in stage
+	counted  int64   // bytes of this writer in order.held
+	full     bool    // an entry did not fit
+	noMore   bool    // Close or Archive has begun
+	before   *Writer // of the same Order, and is to be written first; nil when it was
+	writeErr error   // of the last write, nil if it succeeded
 	stats    wCounts
 
 	finish   sync.Once

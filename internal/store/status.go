@@ -31,8 +31,8 @@ type Status struct {
 	Dir string
 	// Files are the current files and those on their way to the archive.
 	Files []journal.Stats
-	// Buffer bounds what one file has accepted and not yet written; Buffered is
-	// what all files have. Bytes.
+	// Buffer bounds what all files together have accepted and not yet written;
+	// Buffered is what they have. Bytes.
 	Buffer, Buffered int64
 	Unsynced         uint64 // entries
 	Usage            Usage

@@ -54,7 +54,7 @@ type Settings struct {
 	// Sync and Index are the policies of every file: see journal.Options.
 	Sync  settle.Policy
 	Index time.Duration
-	// Buffer bounds what one file has accepted and not yet written, in bytes. 0:
+	// Buffer bounds what all files have accepted and not yet written, in bytes. 0:
 	// journal.DefaultBuffer.
 	Buffer int64
 	// Limits of space, number and age.
