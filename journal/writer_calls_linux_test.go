@@ -135,12 +135,12 @@ func TestTracedLife(t *testing.T) {
 	unix.Getppid()
 }
 
-// The system calls are those that stand above Create, Close and Archive, in that
-// order, every descriptor closed on exec.
-func TestWriterSystemCalls(t *testing.T) {
-	lines, dir := wTrace(t, "TestTracedLife",
+// wSteps has a test traced and returns the calls that change files, a list for
+// each step that ends with a getppid; a run of the same call is one.
+func wSteps(t *testing.T, test string) (steps [][]string) {
+	t.Helper()
+	lines, dir := wTrace(t, test,
 		"openat,fsetxattr,fallocate,pwrite64,fsync,fdatasync,ftruncate,rename,renameat,renameat2,close,getppid")
-	var steps [][]string
 	var step []string
 	began := false
 	for _, l := range lines {
@@ -171,6 +171,12 @@ func TestWriterSystemCalls(t *testing.T) {
 			step = append(step, call)
 		}
 	}
+	return steps
+}
+
+// The system calls are those that stand above Create, Close and Archive, in that
+// order, every descriptor closed on exec.
+func TestWriterSystemCalls(t *testing.T) {
 	want := [][]string{
 		{"open(O_EXCL)", "fsetxattr", "fallocate", "pwrite64", "fsync", "openat", "fsync", "close"},
 		{"pwrite64", "fdatasync"},
@@ -179,7 +185,49 @@ func TestWriterSystemCalls(t *testing.T) {
 		{"renameat", "openat", "fsync", "close"},
 		{"pwrite64", "ftruncate", "fsync", "pwrite64", "fsync", "close"},
 	}
-	if d := cmp.Diff(want, steps); d != "" {
+	if d := cmp.Diff(want, wSteps(t, "TestTracedLife")); d != "" {
 		t.Errorf("system calls of create, append and settle, close, open, rename, archive (-want +got):\n%s", d)
+	}
+}
+
+func TestTracedPending(t *testing.T) {
+	dir := wTracedDir(t)
+	path := filepath.Join(dir, "a.journal")
+	w, err := Create(path, Options{})
+	for i, end := range []func() error{
+		func() error { return w.Close() },
+		func() error { return w.Archive(t.Context()) },
+	} {
+		if i > 0 {
+			w, err = OpenWriter(path, Options{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Getppid()
+		wHoldIndex(w)
+		for range 3 { // the links are pending in any case
+			if _, _, err := w.Append(t.Context(), []entry.Entry{wFields("A=1")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		unix.Getppid()
+	}
+}
+
+// What is pending when a file is closed or archived is written and synced before
+// anything else is done.
+func TestEndsOfPendingSystemCalls(t *testing.T) {
+	want := [][]string{
+		{"open(O_EXCL)", "fsetxattr", "fallocate", "pwrite64", "fsync", "openat", "fsync", "close"},
+		{"pwrite64", "fdatasync", "fsync", "pwrite64", "fsync", "close"},
+		{"openat", "pwrite64", "fdatasync"},
+		{"pwrite64", "fdatasync", "pwrite64", "ftruncate", "fsync", "pwrite64", "fsync", "close"},
+	}
+	if d := cmp.Diff(want, wSteps(t, "TestTracedPending")); d != "" {
+		t.Errorf("system calls of create, append and close, open, append and archive (-want +got):\n%s", d)
 	}
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -16,98 +17,136 @@ import (
 	"github.com/tidemark-log/tidemark/settle"
 )
 
-// Rotation as a store does it: the successor is prepared under another name and
-// takes over the sequence when the old file is full; nothing is lost or doubled.
-func TestWriterRotation(t *testing.T) {
-	wNeedTool(t, "journalctl")
-	dir := t.TempDir()
-	path := filepath.Join(dir, "system.journal")
-	o := Options{MaxSize: MinMaxSize, BootID: entry.ID{1}}
-	w, err := Create(path, o)
+// wRotation rotates as a store does: the successor is prepared under another name
+// and takes over the sequence when the old file is full.
+type wRotation struct {
+	t       *testing.T
+	dir     string
+	o       Options
+	w       *Writer
+	want    []entry.Entry
+	tickets []Ticket
+}
+
+func (r *wRotation) path() string { return filepath.Join(r.dir, "system.journal") }
+
+func (r *wRotation) must(err error) {
+	r.t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	g := newWGen(41)
-	var want []entry.Entry
-	var tickets []Ticket
-	files := 1
-	for files < 4 {
-		next, err := Create(path+".next", o)
-		if err != nil {
-			t.Fatal(err)
+}
+
+// fill appends what g makes until the file is full and the rest is in next.
+func (r *wRotation) fill(g *wGen, next *Writer) {
+	r.t.Helper()
+	for full := false; !full; {
+		b := g.batch(20)
+		r.want = append(r.want, b...)
+		pos, n, err := r.w.Append(r.t.Context(), b)
+		var tk Ticket
+		tk.Add(r.w, pos)
+		if full = errors.Is(err, ErrFull); full {
+			next.Adopt(r.w.Seqnum())
+			pos, _, err = next.Append(r.t.Context(), b[n:])
+			tk.Add(next, pos)
 		}
-		for {
-			b := g.batch(20)
-			want = append(want, b...)
-			pos, n, err := w.Append(t.Context(), b)
-			var tk Ticket
-			tk.Add(w, pos)
-			if errors.Is(err, ErrFull) {
-				id, tail := w.Seqnum()
-				next.Adopt(id, tail)
-				pos, _, err := next.Append(t.Context(), b[n:])
-				if err != nil {
-					t.Fatal(err)
-				}
-				tk.Add(next, pos)
-				tickets = append(tickets, tk)
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			tickets = append(tickets, tk)
-		}
-		id, _ := w.Seqnum()
-		if err := w.Rename(filepath.Join(dir, ArchiveName("system", id, w.HeadSeqnum(), w.HeadRealtime()))); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Archive(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		wVerify(t, w.Path())
-		if err := next.Rename(path); err != nil {
-			t.Fatal(err)
-		}
-		w = next
-		files++
+		r.must(err)
+		r.tickets = append(r.tickets, tk)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for i, tk := range tickets {
-		if err := tk.Wait(t.Context(), settle.Synced); err != nil {
-			t.Fatalf("ticket %d: %v", i, err)
-		}
-	}
-	j, err := OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
-	if n := len(j.Files()); n != files {
-		t.Errorf("%d files, want %d", n, files)
-	}
+}
+
+// retire archives the full file and gives next its name.
+func (r *wRotation) retire(next *Writer) {
+	r.t.Helper()
+	id, _ := r.w.Seqnum()
+	r.must(r.w.Rename(filepath.Join(r.dir, ArchiveName("system", id, r.w.HeadSeqnum(), r.w.HeadRealtime()))))
+	r.must(r.w.Archive(r.t.Context()))
+	wVerify(r.t, r.w.Path())
+	r.must(next.Rename(r.path()))
+	r.w = next
+}
+
+// wantAll wants all entries in one sequence.
+func (r *wRotation) wantAll(j *Journal) {
+	r.t.Helper()
 	i, seqnum := 0, uint64(0)
 	var id entry.ID
 	for e, err := range j.All() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.must(err)
 		if i == 0 {
 			id = e.SeqnumID
 		}
 		if e.Seqnum != seqnum+1 || e.SeqnumID != id {
-			t.Fatalf("entry %d has number %d of %s, after %d of %s", i, e.Seqnum, e.SeqnumID, seqnum, id)
+			r.t.Fatalf("entry %d has number %d of %s, after %d of %s", i, e.Seqnum, e.SeqnumID, seqnum, id)
 		}
 		seqnum = e.Seqnum
-		if d := cmp.Diff(wFlatten(want[i:i+1]), wFlatten([]entry.Entry{*e})); d != "" {
-			t.Fatalf("entry %d (-want +got):\n%s", i, d)
+		if d := cmp.Diff(wFlatten(r.want[i:i+1]), wFlatten([]entry.Entry{*e})); d != "" {
+			r.t.Fatalf("entry %d (-want +got):\n%s", i, d)
 		}
 		i++
 	}
-	if i != len(want) {
-		t.Errorf("%d entries, want %d", i, len(want))
+	if i != len(r.want) {
+		r.t.Errorf("%d entries, want %d", i, len(r.want))
+	}
+}
+
+// Nothing is lost or doubled by rotations, and what was appended before one can
+// be waited for after it.
+func TestWriterRotation(t *testing.T) {
+	wNeedTool(t, "journalctl")
+	r := &wRotation{t: t, dir: t.TempDir(), o: Options{MaxSize: MinMaxSize, BootID: entry.ID{1}}}
+	var err error
+	r.w, err = Create(r.path(), r.o)
+	r.must(err)
+	g := newWGen(41)
+	const files = 4
+	for range files - 1 {
+		next, err := Create(r.path()+".next", r.o)
+		r.must(err)
+		r.fill(g, next)
+		r.retire(next)
+	}
+	r.must(r.w.Close())
+	for i, tk := range r.tickets {
+		if err := tk.Wait(t.Context(), settle.Synced); err != nil {
+			t.Fatalf("ticket %d: %v", i, err)
+		}
+	}
+	j, err := OpenDir(r.dir)
+	r.must(err)
+	defer j.Close()
+	if n := len(j.Files()); n != files {
+		t.Errorf("%d files, want %d", n, files)
+	}
+	r.wantAll(j)
+}
+
+// An Archive whose context ends first leaves the file open: it can be appended
+// to, and archived later.
+func TestArchiveGivesUpWithItsContext(t *testing.T) {
+	w, fs := wMemWriter(t, Options{})
+	if _, _, err := w.TryAppend([]entry.Entry{wFields("A=1")}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.io.Lock() // the entry cannot be written
+	err := w.Archive(ctx)
+	w.io.Unlock()
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Archive whose context has ended: %v", err)
+	}
+	if _, _, err := w.TryAppend([]entry.Entry{wFields("A=2")}); err != nil {
+		t.Errorf("Append after it: %v", err)
+	}
+	if err := w.Archive(t.Context()); err != nil {
+		t.Error(err)
+	}
+	b := fs.Bytes(wCrashPath)
+	wVerifyBytes(t, b)
+	if h := decodeHeader(b); h.State != StateArchived || h.NEntries != 2 {
+		t.Errorf("%d entries, %s", h.NEntries, h.State)
 	}
 }
 
