@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,11 +16,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"net"
 )
 
-const followLines = 60
+const (
+	followLines = 100 // so that p99 is not the longest
+	followLimit = 20 * time.Second
+	readyLine   = "ready?"
+)
 
 // benchFollow measures how long a lone line takes from its send to a follower's
 // output.
@@ -58,7 +63,7 @@ func followSide(ctx context.Context, s settings, d *daemon) error {
 	if _, err := d.synchronize(); err != nil {
 		return err
 	}
-	w := &watch{sent: map[string]time.Time{}, seen: map[string][]time.Duration{}}
+	w := &watch{sent: map[string]time.Time{}, seen: map[string][]time.Duration{}, ready: map[string]bool{}}
 	for name, cmd := range commands {
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -69,7 +74,9 @@ func followSide(ctx context.Context, s settings, d *daemon) error {
 		}
 		w.readers.Go(func() { w.read(name, out) })
 	}
-	time.Sleep(time.Second) // until the followers watch
+	if err := w.await(conn, len(commands)); err != nil {
+		return err
+	}
 	for i := range followLines {
 		text := fmt.Sprintf("line %d", i)
 		w.mu.Lock()
@@ -85,14 +92,14 @@ func followSide(ctx context.Context, s settings, d *daemon) error {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // ours
 	}
 	w.readers.Wait()
-	for name, cmd := range commands {
-		_ = cmd.Wait() // ended by our signal
+	for _, name := range slices.Sorted(maps.Keys(commands)) {
+		_ = commands[name].Wait() // ended by our signal
 		lat := w.seen[name]
 		if len(lat) != followLines {
 			return fmt.Errorf("%s saw %d of %d lines", name, len(lat), followLines)
 		}
 		slices.Sort(lat)
-		at := func(q float64) float64 { return us(lat[int(q*float64(len(lat)-1))]) / 1000 }
+		at := func(q float64) float64 { return us(quantile(lat, q)) / 1000 }
 		fmt.Printf("| %s | %s | %.2f | %.2f | %.2f |\n", d.name, name, at(0.5), at(0.99), at(1))
 	}
 	return nil
@@ -103,16 +110,43 @@ type watch struct {
 	mu      sync.Mutex
 	sent    map[string]time.Time
 	seen    map[string][]time.Duration
+	ready   map[string]bool
+}
+
+// await sends lines until n followers have shown one.
+func (w *watch) await(conn io.Writer, n int) error {
+	for limit := time.Now().Add(followLimit); ; time.Sleep(time.Second) {
+		w.mu.Lock()
+		ready := len(w.ready)
+		w.mu.Unlock()
+		if ready == n {
+			return nil
+		}
+		if time.Now().After(limit) {
+			return fmt.Errorf("%d of %d followers show something after %s", ready, n, followLimit)
+		}
+		if _, err := io.WriteString(conn, "MESSAGE="+readyLine+"\n"); err != nil {
+			return err
+		}
+	}
 }
 
 func (w *watch) read(name string, r io.Reader) {
 	sc := bufio.NewScanner(r)
 	for sc.Scan() {
 		now := time.Now()
+		line := strings.TrimSpace(sc.Text())
 		w.mu.Lock()
-		if at, ok := w.sent[strings.TrimSpace(sc.Text())]; ok {
+		if at, ok := w.sent[line]; ok {
 			w.seen[name] = append(w.seen[name], now.Sub(at))
+		} else if line == readyLine {
+			w.ready[name] = true
 		}
 		w.mu.Unlock()
 	}
+}
+
+// quantile is the smallest of sorted that at least q of them do not exceed.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }

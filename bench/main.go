@@ -2,7 +2,7 @@
 // one machine, and prints ratios. It is a module of its own so that what it
 // needs burdens nobody else.
 //
-//	go build -o bin/tidemark ../cmd/tidemark && go run . -tidemark bin/tidemark [import] [ingest] [follow] [synchronize]
+//	go build -o bin/tidemark ../cmd/tidemark && go run . -tidemark bin/tidemark [JOB...]
 //
 // It needs root (private namespaces) and, for the other side, systemd's
 // journald, journalctl and systemd-journal-remote.
@@ -10,12 +10,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,6 +31,7 @@ type settings struct {
 	entries  int
 	messages int
 	rounds   int
+	bursts   int
 	senders  []int
 	qlens    []int
 	paths    []string
@@ -36,9 +40,15 @@ type settings struct {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "sender" {
-		exitOn(sender(os.Args[2:]))
-		return
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "sender":
+			exitOn(sender(os.Args[2:]))
+			return
+		case "crowd-sender":
+			exitOn(crowdSender(os.Args[2:]))
+			return
+		}
 	}
 	var s settings
 	var senders, qlens, paths string
@@ -46,22 +56,59 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "", "work in this `directory` (default: a new one in the temporary directory)")
 	flag.IntVar(&s.entries, "n", 500000, "import: entries")
 	flag.IntVar(&s.messages, "messages", 200000, "ingest: messages a run")
-	flag.IntVar(&s.rounds, "rounds", 3, "interleaved runs of each side; the median counts")
+	flag.IntVar(&s.rounds, "rounds", 3, "import, ingest, tails: interleaved runs of each side; of import and ingest the median counts, of tails the sum")
+	flag.IntVar(&s.bursts, "bursts", 20, fmt.Sprintf("tails: bursts a run, of %d entries from each of %d processes", tailBurst, len(tailUsers[0].uids)))
 	flag.StringVar(&senders, "senders", "1,8,64", "ingest: numbers of sending processes")
-	flag.StringVar(&qlens, "qlen", "512,10", "ingest: values of net.unix.max_dgram_qlen")
+	flag.StringVar(&qlens, "qlen", "512,10", "ingest, synchronize: values of net.unix.max_dgram_qlen (follow, tails: 512)")
 	flag.StringVar(&paths, "paths", "native,syslog,stdout", "ingest: ways in")
-	flag.StringVar(&s.fileSize, "filesize", "", "SystemMaxFileSize= for both sides, such as 1G (default: what both take by themselves)")
-	flag.StringVar(&s.nice, "nice", "", "tidemark's scheduling priority (default: its own choice; journald has 0)")
+	flag.StringVar(&s.fileSize, "filesize", "", "all but import: SystemMaxFileSize= for both sides, such as 1G (default: what both take by themselves)")
+	flag.StringVar(&s.nice, "nice", "", "all but import: tidemark's scheduling priority (default: its own choice, -19 as root; journald has 0)")
+	flag.Usage = usage
 	flag.Parse()
+	if s.entries < 1 || s.messages < 1 || s.rounds < 1 || s.bursts < 1 {
+		exitOn(errors.New("-n, -messages, -rounds and -bursts are at least 1"))
+	}
 	s.senders, s.qlens, s.paths = ints(senders), ints(qlens), strings.Split(paths, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	exitOn(run(ctx, s, flag.Args()))
 }
 
-func run(ctx context.Context, s settings, jobs []string) error {
-	if len(jobs) == 0 {
-		jobs = []string{"import", "ingest", "follow", "synchronize"}
+// job is something that can be measured.
+type job struct {
+	name, doc string
+	run       func(context.Context, settings) error
+}
+
+// jobs are in the order of a run of all.
+var jobs = [...]job{
+	{"import", "varied entries from one export file: tidemark import and systemd-journal-remote;\ntime, CPU and memory of the whole process; both sync the file in the end", benchImport},
+	{"ingest", "messages of 300 bytes in native datagrams (syslog and stdout: shorter lines) as fast as blocking senders can;\ntime and the daemon's CPU from the first send until Synchronize has answered, stored as journalctl counts", benchIngest},
+	{"follow", "a lone line, from send(2) until the follower has written it; one run of each side", benchFollow},
+	{"tails", "what followers show of a flood in bursts, plain, with a match and with an OR match:\nentries passed over, doubled and out of order, and how late the last of a burst is shown", benchTails},
+	{"synchronize", "Synchronize while native datagrams flood in; one run of each side and qlen", benchSynchronize},
+}
+
+func usage() {
+	text := "usage: bench [FLAG...] [JOB...]\nCompares tidemark with systemd's own tools, side by side; as root. All jobs by default:\n"
+	for _, j := range jobs {
+		text += "  " + j.name + "\n    \t" + strings.ReplaceAll(j.doc, "\n", "\n    \t") + "\n"
+	}
+	_, _ = io.WriteString(flag.CommandLine.Output(), text+"Flags:\n") // nobody else could be told
+	flag.PrintDefaults()
+}
+
+func run(ctx context.Context, s settings, names []string) error {
+	chosen := jobs[:]
+	if len(names) > 0 {
+		chosen = nil
+	}
+	for _, name := range names {
+		i := slices.IndexFunc(jobs[:], func(j job) bool { return j.name == name })
+		if i < 0 {
+			return fmt.Errorf("no such job: %s", name)
+		}
+		chosen = append(chosen, jobs[i])
 	}
 	if os.Getenv("BENCH_NAMESPACE") == "" {
 		return enterNamespace(ctx)
@@ -82,15 +129,9 @@ func run(ctx context.Context, s settings, jobs []string) error {
 	if err := privateRun(); err != nil {
 		return err
 	}
-	for _, job := range jobs {
-		f, ok := map[string]func(context.Context, settings) error{
-			"import": benchImport, "ingest": benchIngest, "follow": benchFollow, "synchronize": benchSynchronize,
-		}[job]
-		if !ok {
-			return fmt.Errorf("no such measurement: %s", job)
-		}
-		if err := f(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", job, err)
+	for _, j := range chosen {
+		if err := j.run(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", j.name, err)
 		}
 	}
 	return nil

@@ -45,14 +45,8 @@ func sender(args []string) error {
 	for i := range *n {
 		b = message(b[:0], *path, i, r)
 		at := time.Now()
-		for {
-			_, err := syscall.Write(fd, b)
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, syscall.EINTR) {
-				return fmt.Errorf("send: %w", err)
-			}
+		if err := send(fd, b); err != nil {
+			return err
 		}
 		worst = max(worst, time.Since(at))
 		if *rate > 0 {
@@ -61,6 +55,19 @@ func sender(args []string) error {
 	}
 	fmt.Println(worst.Microseconds())
 	return syscall.Close(fd)
+}
+
+// send waits until b is taken.
+func send(fd int, b []byte) error {
+	for {
+		_, err := syscall.Write(fd, b)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return fmt.Errorf("send: %w", err)
+		}
+	}
 }
 
 // connect returns a blocking descriptor.
