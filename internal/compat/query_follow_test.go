@@ -54,6 +54,69 @@ func (f *follower) expect(t *testing.T, from, to int, format string) {
 	}
 }
 
+// numberedLog writes entries that are numbered on, whichever file they go to.
+type numberedLog struct {
+	boot entry.ID
+	next int
+}
+
+// add appends n entries to w, one by one, and waits until readers see them.
+func (l *numberedLog) add(t *testing.T, w *journal.Writer, n int) {
+	t.Helper()
+	for range n {
+		e := entry.Entry{
+			Realtime: corpusStart + uint64(l.next)*1000, Monotonic: 1000 + uint64(l.next)*1000, BootID: l.boot,
+			Fields: []entry.Field{
+				fmt.Appendf(nil, "MESSAGE=line %d", l.next), []byte("_BOOT_ID=" + bootA),
+				fmt.Appendf(nil, "PRIORITY=%d", l.next%2), fmt.Appendf(nil, "LATE=%d", l.next/100),
+			},
+		}
+		pos, _, err := w.Append(context.Background(), []entry.Entry{e})
+		if err == nil {
+			err = w.Wait(context.Background(), pos, settle.Appended)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.next++
+	}
+}
+
+// followers follow one directory: with no match, for the entries of even
+// numbers, and for those from 100 on.
+type followers struct {
+	all        []*follower
+	even, late *follower
+}
+
+func startFollowers(t *testing.T, bin, dir string) *followers {
+	t.Helper()
+	query := func(name string, more ...string) *follower {
+		return startFollower(t, name, append([]string{bin, "query", "-f", "-n", "all", "-o", "cat"}, more...)...)
+	}
+	return &followers{
+		all: []*follower{
+			query("tidemark", "-D", dir),
+			query("tidemark --file", "--file", filepath.Join(dir, "system.journal")),
+			startFollower(t, "journalctl", "journalctl", "-D", dir, "-f", "-n", "all", "-o", "cat"),
+		},
+		even: query("tidemark with a match", "-D", dir, "PRIORITY=0"),
+		late: query("tidemark with two matches", "-D", dir, "LATE=1", "+", "LATE=2"),
+	}
+}
+
+// expect wants the lines from..to-1 next, of every follower those it is for.
+func (fs *followers) expect(t *testing.T, from, to int) {
+	t.Helper()
+	for _, f := range fs.all {
+		f.expect(t, from, to, "line %d")
+	}
+	for i := from + from%2; i < to; i += 2 {
+		fs.even.expect(t, i, i+1, "line %d")
+	}
+	fs.late.expect(t, max(from, 100), to, "line %d")
+}
+
 // testFollow follows a directory in which a file is written, rotated and
 // written on, alone and beside the real journalctl: each sees every entry, once
 // and in order.
@@ -63,47 +126,16 @@ func testFollow(t *testing.T, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := 0
-	appendTo := func(w *journal.Writer, n int) {
-		t.Helper()
-		for range n {
-			e := entry.Entry{
-				Realtime: corpusStart + uint64(next)*1000, Monotonic: 1000 + uint64(next)*1000, BootID: boot,
-				Fields: []entry.Field{fmt.Appendf(nil, "MESSAGE=line %d", next), []byte("_BOOT_ID=" + bootA), fmt.Appendf(nil, "PRIORITY=%d", next%2), fmt.Appendf(nil, "LATE=%d", next/100)},
-			}
-			pos, _, err := w.Append(context.Background(), []entry.Entry{e})
-			if err == nil {
-				err = w.Wait(context.Background(), pos, settle.Appended)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			next++
-		}
-	}
+	l := &numberedLog{boot: boot}
 	w, err := journal.Create(filepath.Join(dir, "system.journal"), journal.Options{BootID: boot})
 	if err != nil {
 		t.Fatal(err)
 	}
-	appendTo(w, 5)
-	all := []*follower{
-		startFollower(t, "tidemark", bin, "query", "-D", dir, "-f", "-n", "all", "-o", "cat"),
-		startFollower(t, "tidemark --file", bin, "query", "--file", filepath.Join(dir, "system.journal"), "-f", "-n", "all", "-o", "cat"),
-		startFollower(t, "journalctl", "journalctl", "-D", dir, "-f", "-n", "all", "-o", "cat"),
-	}
-	even := startFollower(t, "tidemark with a match", bin, "query", "-D", dir, "-f", "-n", "all", "-o", "cat", "PRIORITY=0")
-	late := startFollower(t, "tidemark with two matches", bin, "query", "-D", dir, "-f", "-n", "all", "-o", "cat", "LATE=1", "+", "LATE=2")
-	for _, f := range all {
-		f.expect(t, 0, 5, "line %d")
-	}
-	appendTo(w, 200)
-	for _, f := range all {
-		f.expect(t, 5, 205, "line %d")
-	}
-	for i := 0; i < 205; i += 2 {
-		even.expect(t, i, i+1, "line %d")
-	}
-	late.expect(t, 100, 205, "line %d")
+	l.add(t, w, 5)
+	fs := startFollowers(t, bin, dir)
+	fs.expect(t, 0, 5)
+	l.add(t, w, 200)
+	fs.expect(t, 5, 205)
 	id, seqnum := w.Seqnum()
 	if err := w.Rename(filepath.Join(dir, journal.ArchiveName("system", id, 1, corpusStart))); err != nil {
 		t.Fatal(err)
@@ -116,21 +148,16 @@ func testFollow(t *testing.T, bin string) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	appendTo(w, 50)
-	for _, f := range all {
-		f.expect(t, 205, 255, "line %d")
-	}
-	for i := 206; i < 255; i += 2 {
-		even.expect(t, i, i+1, "line %d")
-	}
-	late.expect(t, 205, 255, "line %d")
-	if err := all[0].cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	l.add(t, w, 50)
+	fs.expect(t, 205, 255)
+	first := fs.all[0]
+	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for all[0].lines.Scan() {
-		t.Errorf("more was printed: %q", all[0].lines.Text())
+	for first.lines.Scan() {
+		t.Errorf("more was printed: %q", first.lines.Text())
 	}
-	if err := all[0].cmd.Wait(); err != nil {
+	if err := first.cmd.Wait(); err != nil {
 		t.Errorf("tidemark query -f ended by SIGTERM: %v", err)
 	}
 }

@@ -30,16 +30,31 @@ func url(lines []string) string {
 func post(t *testing.T, url, ack, body string) string {
 	t.Helper()
 	resp, err := http.Post(url+"ingest?ack="+ack, "application/x-ndjson", strings.NewReader(body))
+	_, answer := read(t, resp, err)
+	return answer
+}
+
+// get reads a page: its status and text.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	status, page := read(t, resp, err)
+	return status + " " + page
+}
+
+// read takes an answer apart, to its end.
+func read(t *testing.T, resp *http.Response, err error) (status, text string) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer http.DefaultClient.CloseIdleConnections()
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	http.DefaultClient.CloseIdleConnections()
-	return strings.TrimSpace(string(b))
+	return resp.Status[:3], strings.TrimSpace(string(b))
 }
 
 // native sends one native datagram per message.

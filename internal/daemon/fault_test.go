@@ -1,9 +1,7 @@
 package daemon
 
 import (
-	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,22 +86,6 @@ func (p place) fail(t *testing.T, errno syscall.Errno) {
 	if err := os.Symlink(strconv.Itoa(int(errno)), p.Fault); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// get reads a page: its status and text.
-func get(t *testing.T, url string) string {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	http.DefaultClient.CloseIdleConnections()
-	return resp.Status[:3] + " " + strings.TrimSpace(string(b))
 }
 
 // TestReadiness: /readyz is what the store can do, and why not; /metrics tell
