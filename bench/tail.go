@@ -36,6 +36,7 @@ type tail struct {
 	closed     []int    // by burst: senders whose last entry in it was shown
 	closedAt   []time.Time
 	shown      int
+	shownAt    time.Time // the last of them
 	doubled    int
 	disordered int
 	strange    string // a line that was not asked for
@@ -100,10 +101,10 @@ func (f *tail) met(s int) {
 	}
 }
 
-// number reads a number that a sender of ours wrote; any other is none of ours.
+// number reads a number that a sender of ours wrote; anything else is too large.
 func number(s string) int {
 	n, err := strconv.Atoi(s)
-	if err != nil {
+	if err != nil || n < 0 {
 		return math.MaxInt
 	}
 	return n
@@ -125,6 +126,7 @@ func (f *tail) heard(text string, s, k int, now time.Time) {
 	}
 	f.seen[s][k], f.highest[s] = true, max(f.highest[s], k)
 	f.shown++
+	f.shownAt = now
 	next := k + 1
 	for !f.want(next) {
 		next++
@@ -157,14 +159,18 @@ func (f *tail) watches() bool {
 	return true
 }
 
-// awaitAll returns when everything was shown or nothing new for tailSilence. A
-// follower that has ended is told of, and what it left out counts as passed over.
-func (f *tail) awaitAll(ctx context.Context) error {
+// awaitAll returns when everything was shown or, since the flood was over, nothing
+// new for tailSilence. A follower that has ended is told of, and what it left out
+// counts as passed over.
+func (f *tail) awaitAll(ctx context.Context, over time.Time) error {
 	expected := f.expected()
 	for {
 		f.mu.Lock()
-		shown, strange := f.shown, f.strange
+		shown, strange, last := f.shown, f.strange, f.shownAt
 		f.mu.Unlock()
+		if last.Before(over) {
+			last = over
+		}
 		if strange != "" {
 			return fmt.Errorf("shows %q, which was not asked for", strange)
 		}
@@ -176,7 +182,7 @@ func (f *tail) awaitAll(ctx context.Context) error {
 		case <-f.ended:
 			fmt.Printf("%s ended by itself after %d of %d entries: %s\n", f.cmd, shown, expected, f.stderr.Bytes())
 			return nil
-		case <-time.After(tailSilence):
+		case <-time.After(time.Until(last.Add(tailSilence))):
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

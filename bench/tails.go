@@ -155,8 +155,9 @@ func tailsFlood(ctx context.Context, s settings, d *daemon, users, run int, sums
 	if err != nil {
 		return err
 	}
+	over := time.Now()
 	for i, f := range tails {
-		if err := f.awaitAll(ctx); err != nil {
+		if err := f.awaitAll(ctx, over); err != nil {
 			return fmt.Errorf("%s: %w", tailName(tailRuns[run].program, tailMatches[i].args), err)
 		}
 	}
