@@ -188,8 +188,10 @@ func TestWhatJSONLosesIsCounted(t *testing.T) {
 	for range 2 {
 		post(t, url(r.lines), "appended", `{"_a":1,"message":"m"}`+"\n"+`{"_b":2,"message":"m"}`)
 		post(t, url(r.lines), "appended", `{"`+strings.Repeat("x", entry.MaxNameLen+1)+`":1,"a":null,"b":null,"c":null,"message":"m"}`)
-		post(t, url(r.lines), "appended", "{"+many.String()+`"y":1}`)
 	}
+	// The last, for so many names fill a file: until the next one is ready the
+	// store would take nothing.
+	post(t, url(r.lines), "appended", "{"+many.String()+`"y":1}`)
 	got := map[string]uint64{}
 	for _, c := range r.daemon.Status().Counts {
 		if c.Name == "http" && c.N > 0 {
@@ -198,10 +200,10 @@ func TestWhatJSONLosesIsCounted(t *testing.T) {
 	}
 	delete(got, "bytes")
 	tooMany := got["too_many_fields"]
-	if tooMany == 0 || tooMany%2 != 0 {
-		t.Errorf("%d fields too many", tooMany)
+	if tooMany == 0 {
+		t.Error("no fields were too many")
 	}
-	want := map[string]uint64{"entries": 8, "underscores": 4, "cut_names": 2, "null_values": 6, "too_many_fields": tooMany}
+	want := map[string]uint64{"entries": 7, "underscores": 4, "cut_names": 2, "null_values": 6, "too_many_fields": tooMany}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
