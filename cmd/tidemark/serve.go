@@ -49,8 +49,8 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.data, "data", "", "`directory` of the journal files (default: Data= of the configuration, else /var/lib/tidemark/journal as root, ~/.local/state/tidemark/journal else)")
 	flags.StringVar(&f.run, "run", "", "`directory` of the sockets (default: Run= of the configuration, else /run/tidemark as root, $XDG_RUNTIME_DIR/tidemark else)")
 	flags.StringArrayVar(&f.http, "http", nil, "`address` to serve HTTP on, or off; may be repeated (default "+config.DefaultHTTP+")")
-	flags.StringVar(&f.sync, "sync", "", "sync `policy`: auto, all, or a duration from 1ms to 1h (default 1s)")
-	flags.StringVar(&f.notify, "notify", "", "`duration` that matches of readers may lag under load; 0: not at all (default 250ms)")
+	flags.StringVar(&f.sync, "sync", "", "sync `policy`: auto, all, or a duration from 1ms to 1h (default "+config.DefaultSync.String()+")")
+	flags.StringVar(&f.notify, "notify", "", "`duration` that matches of readers may lag under load; 0: not at all (default "+config.DefaultNotify.String()+")")
 	flags.StringVar(&f.file, "config", "", "configuration `file` (default: /etc/tidemark/tidemark.conf as root, ~/.config/tidemark/tidemark.conf else)")
 	completeFlags(cmd, map[string][]cobra.Completion{
 		"sync": {"auto", "all", "250ms", "1s", "5s"}, "notify": {"0", "250ms", "1s"}, "http": {"off", config.DefaultHTTP, "127.0.0.1:0"},
