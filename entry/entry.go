@@ -16,23 +16,11 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 // IsZero reports whether id is the null identifier.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// ParseID reads 32 hexadecimal digits, with or without the dashes of the UUID
-// form.
+// ParseID reads 32 hexadecimal digits, or the UUID form, with dashes in its four
+// places and nowhere else, as sd_id128_from_string does.
 func ParseID(s string) (ID, error) {
-	var id ID
-	if len(s) == 36 {
-		b := make([]byte, 0, 32)
-		for i := range len(s) {
-			if s[i] != '-' {
-				b = append(b, s[i])
-			}
-		}
-		s = string(b)
-	}
-	if len(s) != 32 {
-		return ID{}, fmt.Errorf("parse id %q: want 32 hexadecimal digits", s)
-	}
-	if _, err := hex.Decode(id[:], []byte(s)); err != nil {
+	id, ok := parseID([]byte(s))
+	if !ok {
 		return ID{}, fmt.Errorf("parse id %q: want 32 hexadecimal digits", s)
 	}
 	return id, nil

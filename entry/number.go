@@ -63,6 +63,8 @@ func parseID(b []byte) (id ID, ok bool) {
 	if len(b) != 32 {
 		return ID{}, false
 	}
-	_, err := hex.Decode(id[:], b)
-	return id, err == nil
+	if _, err := hex.Decode(id[:], b); err != nil {
+		return ID{}, false
+	}
+	return id, true
 }
