@@ -63,84 +63,86 @@ func show(entries []entry.Entry) []string {
 	return out
 }
 
+const exportFirst = `1700000000000000 7 710d "_BOOT_ID=B" "MESSAGE=a"`
+
+var exportReads = []struct {
+	name   string
+	in     string
+	want   []string
+	counts entry.ExportCounts
+	err    error
+	offset int64
+}{
+	{"empty stream", "", nil, entry.ExportCounts{}, nil, 0},
+	{"one entry", head1 + "MESSAGE=a\n\n", []string{exportFirst}, entry.ExportCounts{Entries: 1}, nil, 0},
+	{
+		"times and boot persist, the _BOOT_ID field does not",
+		head1 + "MESSAGE=a\n\n__CURSOR=x\nMESSAGE=b\n\n",
+		[]string{exportFirst, `1700000000000000 7 710d "MESSAGE=b"`},
+		entry.ExportCounts{Entries: 2},
+		nil, 0,
+	},
+	{
+		"binary field", head1 + bin("MESSAGE", "x\ny=\x00") + "E=\n\n",
+		[]string{`1700000000000000 7 710d "_BOOT_ID=B" "MESSAGE=x\ny=\x00" "E="`},
+		entry.ExportCounts{Entries: 1},
+		nil, 0,
+	},
+	{
+		"a binary time is a field", head1 + bin("__REALTIME_TIMESTAMP", "123") + "\n",
+		[]string{`1700000000000000 7 710d "_BOOT_ID=B" "__REALTIME_TIMESTAMP=123"`},
+		entry.ExportCounts{Entries: 1},
+		nil, 0,
+	},
+	{
+		"binary of length 0 is dropped", head1 + bin("A", "") + "MESSAGE=a\n\n",
+		[]string{exportFirst},
+		entry.ExportCounts{Entries: 1, ZeroBinary: 1},
+		nil, 0,
+	},
+	{
+		"bad names; data of a bad binary name is read as lines",
+		head1 + "bad=1\n=x\n_é=1\n1A=x\nMESSAGE=a\nbad\nB=1\nnoise\n\n",
+		[]string{exportFirst[:len(exportFirst)-1] + `" "B=1"`},
+		entry.ExportCounts{Entries: 1, BadNames: 6},
+		nil, 0,
+	},
+	{"64 bytes of name", head1 + strings.Repeat("N", 65) + "=x\n" + "MESSAGE=a\n\n", []string{exportFirst}, entry.ExportCounts{Entries: 1, BadNames: 1}, nil, 0},
+	{"unknown dunder", head1 + "__SEQNUM=3\nMESSAGE=a\n\n", []string{exportFirst}, entry.ExportCounts{Entries: 1, Unknown: 1}, nil, 0},
+	{"empty entries", "\n\n" + head1 + "MESSAGE=a\n\n\n__CURSOR=x\n\n", []string{exportFirst}, entry.ExportCounts{Entries: 1, Empty: 1}, nil, 0},
+	{"no time", "MESSAGE=z\n\n" + head1 + "MESSAGE=a\n\n", []string{exportFirst}, entry.ExportCounts{Entries: 1, Untimed: 1}, nil, 0},
+	{
+		"no boot", "__REALTIME_TIMESTAMP=5\nMESSAGE=a\n\n",
+		[]string{`5 0 0000 "MESSAGE=a"`},
+		entry.ExportCounts{Entries: 1},
+		nil, 0,
+	},
+	{
+		"numbers as C has them", "__REALTIME_TIMESTAMP= 0x10\n__MONOTONIC_TIMESTAMP=+017\nMESSAGE=a\n\n__MONOTONIC_TIMESTAMP=0\nMESSAGE=b\n\n",
+		[]string{`16 15 0000 "MESSAGE=a"`, `16 0 0000 "MESSAGE=b"`},
+		entry.ExportCounts{Entries: 2},
+		nil, 0,
+	},
+	{
+		"boot id with dashes", "__REALTIME_TIMESTAMP=5\n_BOOT_ID=710d035a-90fb-403c-8558-64972948eda1\n\n",
+		[]string{`5 0 710d "_BOOT_ID=710d035a-90fb-403c-8558-64972948eda1"`},
+		entry.ExportCounts{Entries: 1},
+		nil, 0,
+	},
+	{"time 0", head1 + "MESSAGE=a\n\n__REALTIME_TIMESTAMP=0\n\n", []string{exportFirst}, entry.ExportCounts{Entries: 1}, entry.ErrExportTime, int64(len(head1)) + 11},
+	{"time too large", "__MONOTONIC_TIMESTAMP=36028797018963968\n\n", nil, entry.ExportCounts{}, entry.ErrExportTime, 0},
+	{"bad time", "__REALTIME_TIMESTAMP=1_0\n\n", nil, entry.ExportCounts{}, entry.ErrExportTime, 0},
+	{"negative time", "__REALTIME_TIMESTAMP=-1\n\n", nil, entry.ExportCounts{}, entry.ErrExportTime, 0},
+	{"bad boot id", "A=1\n_BOOT_ID=zz\n\n", nil, entry.ExportCounts{}, entry.ErrExportBootID, 4},
+	{"binary without newline", "A\n\x01\x00\x00\x00\x00\x00\x00\x00xx\n", nil, entry.ExportCounts{}, entry.ErrExportBinary, 0},
+	{"binary too large", "A\n\x01\x00\x00\x30\x00\x00\x00\x00x", nil, entry.ExportCounts{}, entry.ErrExportField, 0},
+	{"binary huge", "A\n\xff\xff\xff\xff\xff\xff\xff\xffx", nil, entry.ExportCounts{}, entry.ErrExportField, 0},
+	{"ends in an entry", head1 + "MESSAGE=a\n\nMESSAGE=b\n", []string{exportFirst}, entry.ExportCounts{Entries: 1}, io.ErrUnexpectedEOF, int64(len(head1)) + 11},
+	{"ends in a line", "\nMESS", nil, entry.ExportCounts{}, io.ErrUnexpectedEOF, 1},
+}
+
 func TestExportReader(t *testing.T) {
-	const first = `1700000000000000 7 710d "_BOOT_ID=B" "MESSAGE=a"`
-	tests := []struct {
-		name   string
-		in     string
-		want   []string
-		counts entry.ExportCounts
-		err    error
-		offset int64
-	}{
-		{"empty stream", "", nil, entry.ExportCounts{}, nil, 0},
-		{"one entry", head1 + "MESSAGE=a\n\n", []string{first}, entry.ExportCounts{Entries: 1}, nil, 0},
-		{
-			"times and boot persist, the _BOOT_ID field does not",
-			head1 + "MESSAGE=a\n\n__CURSOR=x\nMESSAGE=b\n\n",
-			[]string{first, `1700000000000000 7 710d "MESSAGE=b"`},
-			entry.ExportCounts{Entries: 2},
-			nil, 0,
-		},
-		{
-			"binary field", head1 + bin("MESSAGE", "x\ny=\x00") + "E=\n\n",
-			[]string{`1700000000000000 7 710d "_BOOT_ID=B" "MESSAGE=x\ny=\x00" "E="`},
-			entry.ExportCounts{Entries: 1},
-			nil, 0,
-		},
-		{
-			"a binary time is a field", head1 + bin("__REALTIME_TIMESTAMP", "123") + "\n",
-			[]string{`1700000000000000 7 710d "_BOOT_ID=B" "__REALTIME_TIMESTAMP=123"`},
-			entry.ExportCounts{Entries: 1},
-			nil, 0,
-		},
-		{
-			"binary of length 0 is dropped", head1 + bin("A", "") + "MESSAGE=a\n\n",
-			[]string{first},
-			entry.ExportCounts{Entries: 1, ZeroBinary: 1},
-			nil, 0,
-		},
-		{
-			"bad names; data of a bad binary name is read as lines",
-			head1 + "bad=1\n=x\n_é=1\n1A=x\nMESSAGE=a\nbad\nB=1\nnoise\n\n",
-			[]string{first[:len(first)-1] + `" "B=1"`},
-			entry.ExportCounts{Entries: 1, BadNames: 6},
-			nil, 0,
-		},
-		{"64 bytes of name", head1 + strings.Repeat("N", 65) + "=x\n" + "MESSAGE=a\n\n", []string{first}, entry.ExportCounts{Entries: 1, BadNames: 1}, nil, 0},
-		{"unknown dunder", head1 + "__SEQNUM=3\nMESSAGE=a\n\n", []string{first}, entry.ExportCounts{Entries: 1, Unknown: 1}, nil, 0},
-		{"empty entries", "\n\n" + head1 + "MESSAGE=a\n\n\n__CURSOR=x\n\n", []string{first}, entry.ExportCounts{Entries: 1, Empty: 1}, nil, 0},
-		{"no time", "MESSAGE=z\n\n" + head1 + "MESSAGE=a\n\n", []string{first}, entry.ExportCounts{Entries: 1, Untimed: 1}, nil, 0},
-		{
-			"no boot", "__REALTIME_TIMESTAMP=5\nMESSAGE=a\n\n",
-			[]string{`5 0 0000 "MESSAGE=a"`},
-			entry.ExportCounts{Entries: 1},
-			nil, 0,
-		},
-		{
-			"numbers as C has them", "__REALTIME_TIMESTAMP= 0x10\n__MONOTONIC_TIMESTAMP=+017\nMESSAGE=a\n\n__MONOTONIC_TIMESTAMP=0\nMESSAGE=b\n\n",
-			[]string{`16 15 0000 "MESSAGE=a"`, `16 0 0000 "MESSAGE=b"`},
-			entry.ExportCounts{Entries: 2},
-			nil, 0,
-		},
-		{
-			"boot id with dashes", "__REALTIME_TIMESTAMP=5\n_BOOT_ID=710d035a-90fb-403c-8558-64972948eda1\n\n",
-			[]string{`5 0 710d "_BOOT_ID=710d035a-90fb-403c-8558-64972948eda1"`},
-			entry.ExportCounts{Entries: 1},
-			nil, 0,
-		},
-		{"time 0", head1 + "MESSAGE=a\n\n__REALTIME_TIMESTAMP=0\n\n", []string{first}, entry.ExportCounts{Entries: 1}, entry.ErrExportTime, int64(len(head1)) + 11},
-		{"time too large", "__MONOTONIC_TIMESTAMP=36028797018963968\n\n", nil, entry.ExportCounts{}, entry.ErrExportTime, 0},
-		{"bad time", "__REALTIME_TIMESTAMP=1_0\n\n", nil, entry.ExportCounts{}, entry.ErrExportTime, 0},
-		{"negative time", "__REALTIME_TIMESTAMP=-1\n\n", nil, entry.ExportCounts{}, entry.ErrExportTime, 0},
-		{"bad boot id", "A=1\n_BOOT_ID=zz\n\n", nil, entry.ExportCounts{}, entry.ErrExportBootID, 4},
-		{"binary without newline", "A\n\x01\x00\x00\x00\x00\x00\x00\x00xx\n", nil, entry.ExportCounts{}, entry.ErrExportBinary, 0},
-		{"binary too large", "A\n\x01\x00\x00\x30\x00\x00\x00\x00x", nil, entry.ExportCounts{}, entry.ErrExportField, 0},
-		{"binary huge", "A\n\xff\xff\xff\xff\xff\xff\xff\xffx", nil, entry.ExportCounts{}, entry.ErrExportField, 0},
-		{"ends in an entry", head1 + "MESSAGE=a\n\nMESSAGE=b\n", []string{first}, entry.ExportCounts{Entries: 1}, io.ErrUnexpectedEOF, int64(len(head1)) + 11},
-		{"ends in a line", "\nMESS", nil, entry.ExportCounts{}, io.ErrUnexpectedEOF, 1},
-	}
-	for _, tt := range tests {
+	for _, tt := range exportReads {
 		for _, way := range []struct {
 			name string
 			wrap func(io.Reader) io.Reader
