@@ -224,92 +224,106 @@ func TestPendingIsSeen(t *testing.T) {
 	}
 }
 
+// liveRig is a follower of a directory of files that this test writes.
+type liveRig struct {
+	t   *testing.T
+	dir string
+	o   Options
+	j   *Journal
+}
+
+func (r *liveRig) path(name string) string { return filepath.Join(r.dir, name) }
+
+// add tells the follower of a file.
+func (r *liveRig) add(name string) {
+	r.t.Helper()
+	readerMust(r.t, r.j.Add(r.path(name)))
+}
+
+// next wants what there is after a refresh.
+func (r *liveRig) next(when string, want ...string) {
+	r.t.Helper()
+	readerMust(r.t, r.j.Refresh())
+	wantMessages(r.t, when, messages(r.t, r.j), want...)
+}
+
+// newLiveRig writes a first entry to system.journal and reads it.
+func newLiveRig(t *testing.T) (*liveRig, *Writer) {
+	c := newClock()
+	r := &liveRig{t: t, dir: t.TempDir(), o: Options{MaxSize: 1 << 20, Clock: c.now}}
+	w := create(t, r.path("system.journal"), r.o)
+	appendTo(t, w, "MESSAGE=a0")
+	readerMust(t, w.Settle(t.Context()))
+	var err error
+	r.j, err = OpenDir(r.dir)
+	readerMust(t, err)
+	t.Cleanup(func() { readerMust(t, r.j.Close()) })
+	r.next("begin", "a0")
+	return r, w
+}
+
+// rotate appends two entries, renames the file, and has a successor with one entry
+// take its name.
+func (r *liveRig) rotate(w *Writer) *Writer {
+	r.t.Helper()
+	appendTo(r.t, w, "MESSAGE=a1")
+	appendTo(r.t, w, "MESSAGE=a2")
+	o := r.o
+	o.SeqnumID, o.Seqnum = w.Seqnum()
+	readerMust(r.t, w.Rename(r.path("system@1.journal")))
+	readerMust(r.t, w.Archive(r.t.Context()))
+	next := create(r.t, r.path("system.journal"), o)
+	appendTo(r.t, next, "MESSAGE=b0")
+	readerMust(r.t, next.Settle(r.t.Context()))
+	if !r.j.Remove(r.path("system.journal")) {
+		r.t.Error("Remove knows no such file")
+	}
+	r.add("system@1.journal")
+	r.add("system.journal")
+	r.next("rotated", "a1", "a2", "b0")
+	return next
+}
+
 // A follower goes on through a rotation, sees a file that appears, and an entry
 // that comes late to one file, each once.
 func TestFollowRotationAndNewFiles(t *testing.T) {
-	dir := t.TempDir()
-	path, archived, user := filepath.Join(dir, "system.journal"), filepath.Join(dir, "system@1.journal"), filepath.Join(dir, "user-1000.journal")
-	c := newClock()
-	o := Options{MaxSize: 1 << 20, Clock: c.now}
-	w := create(t, path, o)
-	appendTo(t, w, "MESSAGE=a0")
-	readerMust(t, w.Settle(t.Context()))
-	j, err := OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
-	refresh := func() {
-		t.Helper()
-		if err := j.Refresh(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	add := func(path string) {
-		t.Helper()
-		if err := j.Add(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	wantMessages(t, "begin", messages(t, j), "a0")
-
-	// Two entries are appended, the file is renamed, a successor takes the name.
-	appendTo(t, w, "MESSAGE=a1")
-	appendTo(t, w, "MESSAGE=a2")
-	id, seqnum := w.Seqnum()
-	readerMust(t, w.Rename(archived))
-	readerMust(t, w.Archive(t.Context()))
-	o.SeqnumID, o.Seqnum = id, seqnum
-	w2 := create(t, path, o)
-	appendTo(t, w2, "MESSAGE=b0")
-	readerMust(t, w2.Settle(t.Context()))
-	if !j.Remove(path) {
-		t.Error("Remove knows no such file")
-	}
-	add(archived)
-	add(path)
-	refresh()
-	wantMessages(t, "rotated", messages(t, j), "a1", "a2", "b0")
+	r, w := newLiveRig(t)
+	w = r.rotate(w)
 
 	// A user's file appears; its first entry is older than the last delivered.
-	late := Options{MaxSize: 1 << 20, Clock: c.now}
-	u := create(t, user, late)
+	u := create(t, r.path("user-1000.journal"), r.o)
 	appendTo(t, u, "MESSAGE=u0")
-	appendTo(t, w2, "MESSAGE=b1")
-	readerMust(t, w2.Settle(t.Context()))
-	refresh()
-	wantMessages(t, "before the new file", messages(t, j), "b1")
+	appendTo(t, w, "MESSAGE=b1")
+	readerMust(t, w.Settle(t.Context()))
+	r.next("before the new file", "b1")
 	readerMust(t, u.Settle(t.Context()))
-	add(user)
-	refresh()
-	wantMessages(t, "the new file", messages(t, j), "u0")
+	r.add("user-1000.journal")
+	r.next("the new file", "u0")
 
 	// An entry that is written later than a newer one of another file.
 	appendTo(t, u, "MESSAGE=u1")
-	appendTo(t, w2, "MESSAGE=b2")
-	readerMust(t, w2.Settle(t.Context()))
-	refresh()
+	appendTo(t, w, "MESSAGE=b2")
+	readerMust(t, w.Settle(t.Context()))
+	readerMust(t, r.j.Refresh())
 	// The writer of u may or may not have written u1 by itself by now.
-	got := messages(t, j)
+	got := messages(t, r.j)
 	readerMust(t, u.Settle(t.Context()))
-	refresh()
-	got = append(got, messages(t, j)...)
+	readerMust(t, r.j.Refresh())
+	got = append(got, messages(t, r.j)...)
 	slices.Sort(got)
 	wantMessages(t, "late", got, "b2", "u1")
 
 	// All of it once more, from the head.
-	j.SeekHead()
-	wantMessages(t, "all", messages(t, j), "a0", "a1", "a2", "b0", "u0", "b1", "u1", "b2")
+	r.j.SeekHead()
+	wantMessages(t, "all", messages(t, r.j), "a0", "a1", "a2", "b0", "u0", "b1", "u1", "b2")
 
 	// A file that is deleted is no longer read.
-	if err := os.Remove(archived); err != nil {
-		t.Fatal(err)
-	}
-	j.Remove(archived)
-	refresh()
-	j.SeekHead()
-	wantMessages(t, "deleted", messages(t, j), "b0", "u0", "b1", "u1", "b2")
-	if n := len(j.Files()); n != 2 {
+	readerMust(t, os.Remove(r.path("system@1.journal")))
+	r.j.Remove(r.path("system@1.journal"))
+	readerMust(t, r.j.Refresh())
+	r.j.SeekHead()
+	wantMessages(t, "deleted", messages(t, r.j), "b0", "u0", "b1", "u1", "b2")
+	if n := len(r.j.Files()); n != 2 {
 		t.Errorf("%d files", n)
 	}
 }

@@ -109,106 +109,108 @@ func (f *vFile) slot(a, i int) int {
 	return a + object.ArrayItems + 8*i
 }
 
+var vDamages = []struct {
+	name   string
+	damage func(f *vFile) (at int)
+	want   string // how the problem begins
+	kind   ProblemKind
+}{
+	{"reserved byte", func(f *vFile) int { f.b[20] = 1; return 20 }, "Reserved field is non-zero", ProblemHeader},
+	{"object count", func(f *vFile) int { f.b[object.HdrNObjects]++; return object.HdrNObjects }, "Object number mismatch (", ProblemCount},
+	{"tail realtime", func(f *vFile) int {
+		f.b[object.HdrTailEntryRealtime] ^= 1
+		return object.HdrTailEntryRealtime
+	}, "Invalid tail realtime timestamp (", ProblemCount},
+	{"main array hint", func(f *vFile) int {
+		f.b[object.HdrTailEntryArrayNEntries]++
+		return object.HdrTailEntryArrayOffset
+	}, "Tail entry array hint incorrect (", ProblemEntryArray},
+	{"payload", func(f *vFile) int { p := f.data["N=7"]; f.b[f.payload(p)+2] ^= 1; return p }, "Invalid hash (", ProblemContents},
+	{"compression flag of the future", func(f *vFile) int { p := f.data["N=7"]; f.b[p+1] = object.CompressedLZ4; return p }, "LZ4 compressed object in file without LZ4 compression", ProblemContents},
+	{"size 0", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.ObjSize, 0); return p }, "Invalid object: Bad message", ProblemObject},
+	{"size beyond the file", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.ObjSize, 1<<40); return p }, "Invalid object: Cannot assign requested address", ProblemObject},
+	{"unaligned offset", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.DataNextHash, 4); return p }, "Invalid offset (next_hash_offset=000004", ProblemObject},
+	{"entry's seqnum", func(f *vFile) int { p := f.entries[40]; f.put(p+object.EntrySeqnum, 3); return p }, "Entry sequence number out of synchronization (40 >= 3)", ProblemOrder},
+	{"entry's monotonic time", func(f *vFile) int { p := f.entries[40]; f.put(p+object.EntryMonotonic, 3); return p }, "Entry timestamp out of synchronization (", ProblemOrder},
+	{"entry's realtime", func(f *vFile) int { p := f.entries[40]; f.put(p+object.EntryRealtime, 1<<55); return p }, "Invalid entry realtime timestamp: ", ProblemObject},
+	{"xor_hash", func(f *vFile) int { p := f.entries[40]; f.b[p+object.EntryXorHash] ^= 1; return p }, "xor_hash is not that of the items", ProblemEntry},
+	{"main array slot", func(f *vFile) int {
+		a := f.u64(object.HdrEntryArrayOffset)
+		copy(f.b[f.slot(a, 2):f.slot(a, 3)], f.b[f.slot(a, 1):])
+		return a
+	}, "Entry array not sorted at 2 of 100", ProblemEntryArray},
+	{"main array chain", func(f *vFile) int {
+		f.put(f.u64(object.HdrEntryArrayOffset)+object.ArrayNext, 0)
+		return object.HdrEntryArrayOffset
+	}, "Array chain too short at 4 of 100", ProblemEntryArray},
+	{"bucket head", func(f *vFile) int {
+		p := f.bucket(f.data["N=7"])
+		f.put(p, uint64(f.entries[3]))
+		return f.entries[3]
+	}, "Invalid data object at hash entry", ProblemData},
+	{"bucket tail", func(f *vFile) int {
+		p := f.bucket(f.data["N=7"])
+		f.put(p+8, uint64(f.data["N=8"]))
+		return p
+	}, "Tail hash pointer mismatch in hash table", ProblemData},
+	{"data in no bucket", func(f *vFile) int {
+		p := f.bucket(f.data["N=7"])
+		f.put(p, 0)
+		f.put(p+8, 0)
+		return f.entries[7]
+	}, "Data object missing from hash table", ProblemEntry},
+	{"data list", func(f *vFile) int {
+		p := f.data["A=1"]
+		f.put(p+object.DataEntry, uint64(f.entries[2])) // instead of entry 1
+		return f.entries[1]
+	}, "Entry object not referenced by linked data object at ", ProblemEntry},
+	{"data list names another entry", func(f *vFile) int {
+		p := f.data["A=1"]
+		f.put(p+object.DataEntry, uint64(f.entries[2]))
+		return p
+	}, "Data object references entry at ", ProblemData},
+	{"data list too long", func(f *vFile) int { p := f.data["B=constant"]; f.put(p+object.DataNEntries, 1<<30); return p }, "Data object's entry array not sorted (0 <= ", ProblemData},
+	{"data list cut", func(f *vFile) int {
+		p := f.data["B=constant"]
+		f.put(f.u64(p+object.DataEntryArray)+object.ArrayNext, 0)
+		return p
+	}, "Array chain too short", ProblemData},
+	{"data list shorter", func(f *vFile) int {
+		p := f.data["B=constant"]
+		f.put(p+object.DataNEntries, 98)
+		return f.entries[98]
+	}, "Entry object not referenced by linked data object at ", ProblemEntry},
+	{"data list not sorted", func(f *vFile) int {
+		p := f.data["B=constant"]
+		a := f.u64(p + object.DataEntryArray)
+		copy(f.b[f.slot(a, 2):f.slot(a, 3)], f.b[f.slot(a, 1):])
+		return p
+	}, "Data object's entry array not sorted (", ProblemData},
+	{"two lists share an array", func(f *vFile) int {
+		f.put(f.data["A=1"]+object.DataEntryArray, uint64(f.u64(f.data["A=0"]+object.DataEntryArray)))
+		return f.data["A=1"]
+	}, "Entry array at ", ProblemData},
+	{"array without a list", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.DataEntryArray, uint64(f.arrays[1])); return p }, "Entry array present (entry_array_offset=", ProblemData},
+	{"field's name", func(f *vFile) int { p := f.fields["A"]; f.b[p+object.FieldPayload]++; return p }, "Invalid hash (", ProblemContents},
+	{"field's list", func(f *vFile) int { p := f.fields["A"]; f.put(p+object.FieldHeadData, uint64(f.data["N=7"])); return p }, "Field object's data list has data of another field at ", ProblemField},
+	{"field's list cut", func(f *vFile) int {
+		f.put(f.data["N=7"]+object.DataNextField, 0)
+		return f.data["N=0"]
+	}, "Data object missing from the list of its field, and 6 more of the same field", ProblemField},
+	{"field's list in a circle", func(f *vFile) int {
+		f.put(f.data["N=7"]+object.DataNextField, uint64(f.data["N=9"]))
+		return f.fields["N"]
+	}, "Field object's data list has a cycle (jumps from ", ProblemField},
+	{"an array as a tag", func(f *vFile) int {
+		p := f.entries[40]
+		f.b[p] = byte(object.Tag)
+		return p
+	}, "Tag object in file without sealing", ProblemSeal},
+}
+
 // TestVerifyDamage damages one thing at a time and wants it named at its place.
 func TestVerifyDamage(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		damage func(f *vFile) (at int)
-		want   string // how the problem begins
-		kind   ProblemKind
-	}{
-		{"reserved byte", func(f *vFile) int { f.b[20] = 1; return 20 }, "Reserved field is non-zero", ProblemHeader},
-		{"object count", func(f *vFile) int { f.b[object.HdrNObjects]++; return object.HdrNObjects }, "Object number mismatch (", ProblemCount},
-		{"tail realtime", func(f *vFile) int {
-			f.b[object.HdrTailEntryRealtime] ^= 1
-			return object.HdrTailEntryRealtime
-		}, "Invalid tail realtime timestamp (", ProblemCount},
-		{"main array hint", func(f *vFile) int {
-			f.b[object.HdrTailEntryArrayNEntries]++
-			return object.HdrTailEntryArrayOffset
-		}, "Tail entry array hint incorrect (", ProblemEntryArray},
-		{"payload", func(f *vFile) int { p := f.data["N=7"]; f.b[f.payload(p)+2] ^= 1; return p }, "Invalid hash (", ProblemContents},
-		{"compression flag of the future", func(f *vFile) int { p := f.data["N=7"]; f.b[p+1] = object.CompressedLZ4; return p }, "LZ4 compressed object in file without LZ4 compression", ProblemContents},
-		{"size 0", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.ObjSize, 0); return p }, "Invalid object: Bad message", ProblemObject},
-		{"size beyond the file", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.ObjSize, 1<<40); return p }, "Invalid object: Cannot assign requested address", ProblemObject},
-		{"unaligned offset", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.DataNextHash, 4); return p }, "Invalid offset (next_hash_offset=000004", ProblemObject},
-		{"entry's seqnum", func(f *vFile) int { p := f.entries[40]; f.put(p+object.EntrySeqnum, 3); return p }, "Entry sequence number out of synchronization (40 >= 3)", ProblemOrder},
-		{"entry's monotonic time", func(f *vFile) int { p := f.entries[40]; f.put(p+object.EntryMonotonic, 3); return p }, "Entry timestamp out of synchronization (", ProblemOrder},
-		{"entry's realtime", func(f *vFile) int { p := f.entries[40]; f.put(p+object.EntryRealtime, 1<<55); return p }, "Invalid entry realtime timestamp: ", ProblemObject},
-		{"xor_hash", func(f *vFile) int { p := f.entries[40]; f.b[p+object.EntryXorHash] ^= 1; return p }, "xor_hash is not that of the items", ProblemEntry},
-		{"main array slot", func(f *vFile) int {
-			a := f.u64(object.HdrEntryArrayOffset)
-			copy(f.b[f.slot(a, 2):f.slot(a, 3)], f.b[f.slot(a, 1):])
-			return a
-		}, "Entry array not sorted at 2 of 100", ProblemEntryArray},
-		{"main array chain", func(f *vFile) int {
-			f.put(f.u64(object.HdrEntryArrayOffset)+object.ArrayNext, 0)
-			return object.HdrEntryArrayOffset
-		}, "Array chain too short at 4 of 100", ProblemEntryArray},
-		{"bucket head", func(f *vFile) int {
-			p := f.bucket(f.data["N=7"])
-			f.put(p, uint64(f.entries[3]))
-			return f.entries[3]
-		}, "Invalid data object at hash entry", ProblemData},
-		{"bucket tail", func(f *vFile) int {
-			p := f.bucket(f.data["N=7"])
-			f.put(p+8, uint64(f.data["N=8"]))
-			return p
-		}, "Tail hash pointer mismatch in hash table", ProblemData},
-		{"data in no bucket", func(f *vFile) int {
-			p := f.bucket(f.data["N=7"])
-			f.put(p, 0)
-			f.put(p+8, 0)
-			return f.entries[7]
-		}, "Data object missing from hash table", ProblemEntry},
-		{"data list", func(f *vFile) int {
-			p := f.data["A=1"]
-			f.put(p+object.DataEntry, uint64(f.entries[2])) // instead of entry 1
-			return f.entries[1]
-		}, "Entry object not referenced by linked data object at ", ProblemEntry},
-		{"data list names another entry", func(f *vFile) int {
-			p := f.data["A=1"]
-			f.put(p+object.DataEntry, uint64(f.entries[2]))
-			return p
-		}, "Data object references entry at ", ProblemData},
-		{"data list too long", func(f *vFile) int { p := f.data["B=constant"]; f.put(p+object.DataNEntries, 1<<30); return p }, "Data object's entry array not sorted (0 <= ", ProblemData},
-		{"data list cut", func(f *vFile) int {
-			p := f.data["B=constant"]
-			f.put(f.u64(p+object.DataEntryArray)+object.ArrayNext, 0)
-			return p
-		}, "Array chain too short", ProblemData},
-		{"data list shorter", func(f *vFile) int {
-			p := f.data["B=constant"]
-			f.put(p+object.DataNEntries, 98)
-			return f.entries[98]
-		}, "Entry object not referenced by linked data object at ", ProblemEntry},
-		{"data list not sorted", func(f *vFile) int {
-			p := f.data["B=constant"]
-			a := f.u64(p + object.DataEntryArray)
-			copy(f.b[f.slot(a, 2):f.slot(a, 3)], f.b[f.slot(a, 1):])
-			return p
-		}, "Data object's entry array not sorted (", ProblemData},
-		{"two lists share an array", func(f *vFile) int {
-			f.put(f.data["A=1"]+object.DataEntryArray, uint64(f.u64(f.data["A=0"]+object.DataEntryArray)))
-			return f.data["A=1"]
-		}, "Entry array at ", ProblemData},
-		{"array without a list", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.DataEntryArray, uint64(f.arrays[1])); return p }, "Entry array present (entry_array_offset=", ProblemData},
-		{"field's name", func(f *vFile) int { p := f.fields["A"]; f.b[p+object.FieldPayload]++; return p }, "Invalid hash (", ProblemContents},
-		{"field's list", func(f *vFile) int { p := f.fields["A"]; f.put(p+object.FieldHeadData, uint64(f.data["N=7"])); return p }, "Field object's data list has data of another field at ", ProblemField},
-		{"field's list cut", func(f *vFile) int {
-			f.put(f.data["N=7"]+object.DataNextField, 0)
-			return f.data["N=0"]
-		}, "Data object missing from the list of its field, and 6 more of the same field", ProblemField},
-		{"field's list in a circle", func(f *vFile) int {
-			f.put(f.data["N=7"]+object.DataNextField, uint64(f.data["N=9"]))
-			return f.fields["N"]
-		}, "Field object's data list has a cycle (jumps from ", ProblemField},
-		{"an array as a tag", func(f *vFile) int {
-			p := f.entries[40]
-			f.b[p] = byte(object.Tag)
-			return p
-		}, "Tag object in file without sealing", ProblemSeal},
-	} {
+	for _, tc := range vDamages {
 		for _, regular := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/regular %v", tc.name, regular), func(t *testing.T) {
 				f := vSmall(t, Flavour{Regular: regular})

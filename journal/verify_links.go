@@ -60,24 +60,19 @@ func (v *verifier) walkMain() error {
 			return nil
 		}
 		v.owner[ord] = vMain
-		o, why, err := v.objectAt(a)
+		slots, next, ok, err := v.arrayAt(a)
 		if err != nil {
 			return err
 		}
-		if why != "" || o.typ != object.EntryArray { // the file is being written
+		if !ok {
 			v.fail(a, ProblemEntryArray, "Invalid array %d of %d", i, n)
 			return nil
 		}
-		b, err := v.win.get(a, object.ArrayItems)
-		if err != nil {
-			return err
-		}
-		next := object.U64(b, object.ArrayNext)
 		if next != 0 && next <= a {
 			v.fail(a, ProblemEntryArray, "Array chain has cycle at %d of %d (jumps back from to %06x)", i, n, next)
 			return nil
 		}
-		k := min((o.size-object.ArrayItems)/elem, n-i)
+		k := min(slots, n-i)
 		err = v.pieces(a+object.ArrayItems, k, elem, func(first uint64, b []byte) error {
 			for j := range len(b) / int(elem) {
 				last = v.mainSlot(a, i+first+uint64(j), n, vSlot(b, j, elem), last)
@@ -93,6 +88,21 @@ func (v *verifier) walkMain() error {
 	v.lastEntry, v.mainBroken = last, false
 	v.checkTailHint(object.HdrTailEntryArrayOffset, ProblemEntryArray, lastArray, used)
 	return nil
+}
+
+// arrayAt reads the head of the ENTRY_ARRAY object at a: how many slots it has, and
+// the array behind it. ok is false if there is none any more: the file is being
+// written.
+func (v *verifier) arrayAt(a uint64) (slots, next uint64, ok bool, err error) {
+	o, why, err := v.objectAt(a)
+	if err != nil || why != "" || o.typ != object.EntryArray {
+		return 0, 0, false, err
+	}
+	b, err := v.win.get(a, object.ArrayItems)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	return (o.size - object.ArrayItems) / v.arrayItem(), object.U64(b, object.ArrayNext), true, nil
 }
 
 // mainSlot checks slot number i of the main array, which is in the array at a,

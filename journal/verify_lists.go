@@ -79,24 +79,19 @@ func (v *verifier) linkArray(a uint64) error {
 	}
 	i := int(v.owner[ord] - 2)
 	d, elem := &v.data[i], v.arrayItem()
-	o, why, err := v.objectAt(a)
+	slots, next, ok, err := v.arrayAt(a)
 	if err != nil {
 		return err
 	}
-	if why != "" || o.typ != object.EntryArray { // the file is being written
+	if !ok {
 		v.breakList(i, "Invalid array offset %06x", a)
 		return nil
 	}
-	b, err := v.win.get(a, object.ArrayItems)
-	if err != nil {
-		return err
-	}
-	next := object.U64(b, object.ArrayNext)
 	if next != 0 && next <= a {
 		v.breakList(i, "Array chain has cycle (jumps back from %06x to %06x)", a, next)
 		return nil
 	}
-	k := min((o.size-object.ArrayItems)/elem, d.n-d.seen)
+	k := min(slots, d.n-d.seen)
 	whole := true
 	err = v.pieces(a+object.ArrayItems, k, elem, func(_ uint64, b []byte) error {
 		for j := 0; j < len(b)/int(elem) && whole; j++ {
