@@ -10,11 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
 )
-
-// controlSocket is the daemon's socket for commands in its run directory.
-const controlSocket = "io.systemd.journal"
 
 // command runs one method of the daemon behind the flag --run. notes gets
 // warnings.
@@ -23,7 +21,7 @@ func command(ctx context.Context, runFlag, method string, notes io.Writer) (json
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, controlSocket)
+	path := filepath.Join(dir, config.ControlSocket)
 	out, err := control.Call(ctx, path, method, nil)
 	var refused *control.Error
 	switch {

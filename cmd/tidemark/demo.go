@@ -55,7 +55,7 @@ func runDemo(ctx context.Context, o demo.Options) error {
 	}
 	o.Out = os.Stdout
 	o.Synchronize = func(ctx context.Context, socket string) error {
-		_, err := control.Call(ctx, socket, "io.systemd.Journal.Synchronize", nil)
+		_, err := control.Call(ctx, socket, control.MethodSynchronize, nil)
 		return err
 	}
 	o.Syncs = daemonSyncs
@@ -64,7 +64,7 @@ func runDemo(ctx context.Context, o demo.Options) error {
 
 // daemonSyncs asks the daemon behind socket how many syncs it has made.
 func daemonSyncs(ctx context.Context, socket string) (uint64, error) {
-	reply, err := control.Call(ctx, socket, "dev.tidemark.Log.Status", nil)
+	reply, err := control.Call(ctx, socket, control.MethodStatus, nil)
 	if err != nil {
 		return 0, err
 	}

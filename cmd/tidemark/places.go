@@ -86,7 +86,7 @@ func (p places) used() bool {
 	if p.data != "" && isThere(p.data) {
 		return true
 	}
-	return p.trusted() == nil && isThere(filepath.Join(p.run, controlSocket))
+	return p.trusted() == nil && isThere(filepath.Join(p.run, config.ControlSocket))
 }
 
 func isThere(path string) bool {

@@ -79,9 +79,9 @@ func TestOwnOrRoots(t *testing.T) {
 	}{
 		{"nobody has one", nil, "own"},
 		{"only root has files", []string{"roots/data/x"}, "roots"},
-		{"only root has a socket", []string{"roots/run/" + controlSocket}, "roots"},
+		{"only root has a socket", []string{"roots/run/" + config.ControlSocket}, "roots"},
 		{"both", []string{"roots/data/x", "own/data/x"}, "own"},
-		{"root has files, the user a socket", []string{"roots/data/x", "own/run/" + controlSocket}, "own"},
+		{"root has files, the user a socket", []string{"roots/data/x", "own/run/" + config.ControlSocket}, "own"},
 		{"an empty run directory", []string{"roots/data/x", "own/run/x"}, "roots"},
 	}
 	for _, tt := range tests {
@@ -155,7 +155,7 @@ func TestTrusted(t *testing.T) {
 			t.Errorf("%s: used, but there is no socket", tt.name)
 		}
 	}
-	put(t, filepath.Join(foreign, controlSocket), "")
+	put(t, filepath.Join(foreign, config.ControlSocket), "")
 	if (places{run: foreign, uid: owner, private: true}).used() {
 		t.Error("a socket in somebody else's directory counts as the user's own")
 	}

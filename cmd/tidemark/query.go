@@ -207,7 +207,7 @@ func defaultDirs(own string, all, merge bool) []string {
 		dirs = append(dirs, own)
 	}
 	if all {
-		for _, root := range []string{"/run/log/journal", "/var/log/journal"} {
+		for _, root := range []string{config.JournaldRunning, config.JournaldFiles} {
 			if id := machineID(); !merge && !id.IsZero() {
 				root = filepath.Join(root, id.String())
 			}

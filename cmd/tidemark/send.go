@@ -87,7 +87,7 @@ func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin
 	if err != nil {
 		return err
 	}
-	s.socket = filepath.Join(dir, "socket")
+	s.socket = filepath.Join(dir, config.NativeSocket)
 	if err := s.dial(); err != nil {
 		return err
 	}

@@ -16,6 +16,23 @@ type Env struct {
 	Temp string
 }
 
+// Names of the sockets in the run directory, as journald's where it has them.
+const (
+	NativeSocket  = "socket"
+	SyslogSocket  = "dev-log"
+	StdoutSocket  = "stdout"
+	ControlSocket = "io.systemd.journal" // varlink
+	HTTPSocket    = "http"
+)
+
+// The directories of systemd-journald: of its files, of those that a reboot
+// removes, and of its sockets. Tidemark reads there and keeps out of them.
+const (
+	JournaldFiles   = "/var/log/journal"
+	JournaldRunning = "/run/log/journal"
+	JournaldRun     = "/run/systemd/journal"
+)
+
 // MaxSocketPath is the longest path of a Unix socket in bytes: what fits into a
 // struct sockaddr_un with the zero behind it.
 const MaxSocketPath = 107

@@ -68,8 +68,8 @@ func TestWhatCannotBegin(t *testing.T) {
 		{"not an address", func(t *testing.T, p *place) { p.configure(t, "HTTP=19531") }, "want ADDRESS:PORT"},
 		{"no port", func(t *testing.T, p *place) { p.configure(t, "HTTP=127.0.0.1:99999") }, "is no port"},
 		{"data is a file", func(t *testing.T, p *place) { p.Data = emptyFile(t, filepath.Join(p.Data, "file")) }, "file: not a directory"},
-		{"something in the socket's place", func(t *testing.T, p *place) { emptyFile(t, filepath.Join(p.Run, varlinkSocket)) }, "it exists and is no socket"},
-		{"somebody answers on the socket", func(t *testing.T, p *place) { answers(t, "unix", filepath.Join(p.Run, httpSocket)) }, "another process answers on it"},
+		{"something in the socket's place", func(t *testing.T, p *place) { emptyFile(t, filepath.Join(p.Run, config.ControlSocket)) }, "it exists and is no socket"},
+		{"somebody answers on the socket", func(t *testing.T, p *place) { answers(t, "unix", filepath.Join(p.Run, config.HTTPSocket)) }, "another process answers on it"},
 		{"somebody answers on the native socket", func(t *testing.T, p *place) { answers(t, "unixgram", filepath.Join(p.Run, "socket")) }, "socket: "},
 	}
 	for _, tt := range tests {
@@ -90,7 +90,7 @@ func TestWhatCannotBegin(t *testing.T) {
 
 func TestStaleSocketIsRemoved(t *testing.T) {
 	p := newPlace(t)
-	for _, name := range []string{varlinkSocket, httpSocket} {
+	for _, name := range []string{config.ControlSocket, config.HTTPSocket} {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(p.Run, name), Net: "unix"})
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
 	"github.com/tidemark-log/tidemark/journal"
 )
@@ -75,7 +76,7 @@ func native(t *testing.T, p place, messages ...string) {
 // command runs a method of the daemon.
 func command(t *testing.T, p place, method string) json.RawMessage {
 	t.Helper()
-	raw, err := control.Call(t.Context(), filepath.Join(p.Run, varlinkSocket), method, nil)
+	raw, err := control.Call(t.Context(), filepath.Join(p.Run, config.ControlSocket), method, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

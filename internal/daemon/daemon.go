@@ -341,12 +341,3 @@ func (d *daemon) feedWatchdog(ctx context.Context) (stop func()) {
 	})
 	return func() { cancel(); wg.Wait() }
 }
-
-// hostname is the machine's name, empty when the kernel does not tell it.
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return name
-}

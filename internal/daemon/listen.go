@@ -9,23 +9,18 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
-)
-
-// Names of the sockets in the run directory.
-const (
-	varlinkSocket = "io.systemd.journal"
-	httpSocket    = "http"
 )
 
 // listen makes the sockets of the doors. Who connects waits until they are
 // served.
 func (d *daemon) listen() (err error) {
-	d.varlink, err = listenUnix(filepath.Join(d.run, varlinkSocket), 0o666)
+	d.varlink, err = listenUnix(filepath.Join(d.run, config.ControlSocket), 0o666)
 	if err != nil {
 		return err
 	}
-	unix, err := listenUnix(filepath.Join(d.run, httpSocket), 0o660)
+	unix, err := listenUnix(filepath.Join(d.run, config.HTTPSocket), 0o660)
 	if err != nil {
 		return err
 	}
@@ -38,11 +33,11 @@ func (d *daemon) listen() (err error) {
 		d.http = append(d.http, l)
 	}
 	d.endpoints = []control.Endpoint{
-		{Protocol: "native", Address: filepath.Join(d.run, "socket")},
-		{Protocol: "syslog", Address: filepath.Join(d.run, "dev-log")},
-		{Protocol: "stdout", Address: filepath.Join(d.run, "stdout")},
-		{Protocol: "varlink", Address: filepath.Join(d.run, varlinkSocket)},
-		{Protocol: "http", Address: filepath.Join(d.run, httpSocket)},
+		{Protocol: "native", Address: filepath.Join(d.run, config.NativeSocket)},
+		{Protocol: "syslog", Address: filepath.Join(d.run, config.SyslogSocket)},
+		{Protocol: "stdout", Address: filepath.Join(d.run, config.StdoutSocket)},
+		{Protocol: "varlink", Address: filepath.Join(d.run, config.ControlSocket)},
+		{Protocol: "http", Address: filepath.Join(d.run, config.HTTPSocket)},
 	}
 	for _, l := range d.http[1:] {
 		d.endpoints = append(d.endpoints, control.Endpoint{Protocol: "http", Address: "http://" + l.Addr().String() + "/"})

@@ -109,7 +109,7 @@ func (d *daemon) self() []entry.Field {
 		fields = append(fields, field("_EXE", exe))
 	}
 	fields = append(fields, field("_BOOT_ID", d.boot.String()), field("_MACHINE_ID", d.machine.String()))
-	if name := hostname(); name != "" {
+	if name, err := os.Hostname(); err == nil && name != "" {
 		fields = append(fields, field("_HOSTNAME", name))
 	}
 	return append(fields, field("_RUNTIME_SCOPE", "system"))

@@ -161,11 +161,15 @@ func TestPartsReachTheStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := map[string]string{
 		"MESSAGE": "it happened", "PRIORITY": "4", "MESSAGE_ID": "0123456789abcdef0123456789abcdef", "N_DROPPED": "7",
 		"SYSLOG_FACILITY": "3", "SYSLOG_IDENTIFIER": "tidemark", "_TRANSPORT": "driver", "_RUNTIME_SCOPE": "system",
 		"_PID": strconv.Itoa(os.Getpid()), "_UID": strconv.Itoa(os.Geteuid()), "_GID": strconv.Itoa(os.Getegid()),
-		"_COMM": strings.TrimSpace(string(comm)), "_EXE": exe, "_HOSTNAME": hostname(),
+		"_COMM": strings.TrimSpace(string(comm)), "_EXE": exe, "_HOSTNAME": host,
 		"_BOOT_ID": d.boot.String(), "_MACHINE_ID": d.machine.String(),
 	}
 	for _, e := range stored(t, r.place, true) {

@@ -14,13 +14,6 @@ import (
 	"github.com/tidemark-log/tidemark/internal/store"
 )
 
-// The places of systemd-journald, which tidemark keeps out of.
-const (
-	journaldFiles   = "/var/log/journal"
-	journaldRunning = "/run/log/journal"
-	journaldRun     = "/run/systemd/journal"
-)
-
 // ownUmask is what modes are given under, whatever the caller's is: users read
 // their own files and reach the sockets.
 const ownUmask = 0o022
@@ -37,7 +30,7 @@ func (d *daemon) takePlaces() (err error) {
 	if d.data, err = filepath.Abs(d.data); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	if err := notJournalds(d.data, journaldFiles, journaldRunning); err != nil {
+	if err := notJournalds(d.data, config.JournaldFiles, config.JournaldRunning); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	private := false
@@ -47,7 +40,7 @@ func (d *daemon) takePlaces() (err error) {
 	if d.run, err = filepath.Abs(d.run); err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
-	if err := notJournalds(d.run, journaldRun); err != nil {
+	if err := notJournalds(d.run, config.JournaldRun); err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
 	if err := makeRunDir(d.run, private, d.o.Env.UID); err != nil {
@@ -85,7 +78,7 @@ func makeRunDir(dir string, private bool, uid int) error {
 	if uid == 0 {
 		mode = 0o755
 	}
-	if longest := filepath.Join(dir, varlinkSocket); len(longest) > config.MaxSocketPath {
+	if longest := filepath.Join(dir, config.ControlSocket); len(longest) > config.MaxSocketPath {
 		return fmt.Errorf("%s has %d bytes, a socket's path may have %d: choose a shorter --run", longest, len(longest), config.MaxSocketPath)
 	}
 	if err := os.MkdirAll(dir, mode); err != nil {

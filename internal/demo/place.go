@@ -11,7 +11,7 @@ import (
 
 const (
 	// longestSocket is the longest path of a socket in the demo's directory.
-	longestSocket = "run/io.systemd.journal"
+	longestSocket = "run/" + config.ControlSocket
 	// shortTemp is used where TMPDIR is too long for sockets.
 	shortTemp = "/tmp"
 )

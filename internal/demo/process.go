@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tidemark-log/tidemark/internal/config"
 )
 
 // daemon is a running `tidemark serve`.
@@ -253,4 +255,4 @@ func (c *child) close() error {
 }
 
 // socketPath is where the daemon listens for commands.
-func (s *stage) socketPath() string { return filepath.Join(s.run, "io.systemd.journal") }
+func (s *stage) socketPath() string { return filepath.Join(s.run, config.ControlSocket) }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/tidemark-log/tidemark/internal/config"
 )
 
 // sender is a path into the daemon that promises nothing.
@@ -40,13 +42,13 @@ func dialSender(o FeedOptions) (sender, error) {
 	tag := fmt.Sprintf("demo-%s-%d", o.Kind, o.ID)
 	switch o.Kind {
 	case "native":
-		c, err := net.Dial("unixgram", filepath.Join(o.Run, "socket"))
+		c, err := net.Dial("unixgram", filepath.Join(o.Run, config.NativeSocket))
 		return &connSender{conn: c, before: "PRIORITY=6\nSYSLOG_IDENTIFIER=" + tag + "\nMESSAGE=", after: "\n"}, err
 	case "syslog":
-		c, err := net.Dial("unixgram", filepath.Join(o.Run, "dev-log"))
+		c, err := net.Dial("unixgram", filepath.Join(o.Run, config.SyslogSocket))
 		return &connSender{conn: c, before: "<14>" + tag + ": "}, err
 	case "stdout":
-		c, err := net.Dial("unix", filepath.Join(o.Run, "stdout"))
+		c, err := net.Dial("unix", filepath.Join(o.Run, config.StdoutSocket))
 		if err != nil {
 			return nil, err
 		}
