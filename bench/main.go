@@ -56,7 +56,7 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "", "work in this `directory` (default: a new one in the temporary directory)")
 	flag.IntVar(&s.entries, "n", 500000, "import: entries")
 	flag.IntVar(&s.messages, "messages", 200000, "ingest: messages a run")
-	flag.IntVar(&s.rounds, "rounds", 3, "import, ingest, tails: interleaved runs of each side; of import and ingest the median counts, of tails the sum")
+	flag.IntVar(&s.rounds, "rounds", 3, "all but follow: interleaved runs of each side; of import and ingest the median counts, of tails the sum, of synchronize the longest")
 	flag.IntVar(&s.bursts, "bursts", 20, fmt.Sprintf("tails: bursts a run, of %d entries from each of %d processes", tailBurst, len(tailUsers[0].uids)))
 	flag.StringVar(&senders, "senders", "1,8,64", "ingest: numbers of sending processes")
 	flag.StringVar(&qlens, "qlen", "512,10", "ingest, synchronize: values of net.unix.max_dgram_qlen (follow, tails: 512)")
@@ -86,7 +86,7 @@ var jobs = [...]job{
 	{"ingest", "messages of 300 bytes in native datagrams (syslog and stdout: shorter lines) as fast as blocking senders can;\ntime and the daemon's CPU from the first send until Synchronize has answered, stored as journalctl counts", benchIngest},
 	{"follow", "a lone line, from send(2) until the follower has written it; one run of each side", benchFollow},
 	{"tails", "what followers show of a flood in bursts, plain, with a match and with an OR match:\nentries passed over, doubled and out of order, and how late the last of a burst is shown", benchTails},
-	{"synchronize", "Synchronize while native datagrams flood in; one run of each side and qlen", benchSynchronize},
+	{"synchronize", "Synchronize while native datagrams flood in; the longest of all calls counts", benchSynchronize},
 }
 
 func usage() {

@@ -14,59 +14,75 @@ const (
 	floodPerSender = 1 << 30
 )
 
+// synchronized is what the calls to one side showed.
+type synchronized struct {
+	longest       time.Duration
+	calls, before int // made; answered before the flood's end
+}
+
 // benchSynchronize measures how long Synchronize takes while native datagrams
 // flood in.
 func benchSynchronize(ctx context.Context, s settings) error {
-	fmt.Printf("\n## synchronize: up to %d calls, one after the other, in a flood of native datagrams from %d senders that lasts %s\n\n| daemon | qlen | longest ms | calls | answered before the flood's end |\n|---|---|---|---|---|\n", syncCalls, floodSenders, floodFor)
+	fmt.Printf("\n## synchronize: up to %d calls, one after the other, in a flood of native datagrams from %d senders that lasts %s; %d interleaved runs\n\n", syncCalls, floodSenders, floodFor, s.rounds)
+	fmt.Println("| daemon | qlen | longest ms | calls | answered before the flood's end |\n|---|---|---|---|---|")
 	for _, q := range s.qlens {
 		if err := setQlen(q); err != nil {
 			return err
 		}
-		for _, side := range sides {
-			d, err := side.start(ctx, s)
-			if err != nil {
-				return err
+		var sums [len(sides)]synchronized
+		for range s.rounds {
+			for i, side := range sides {
+				if err := synchronizeOnce(ctx, s, side, &sums[i]); err != nil {
+					return fmt.Errorf("%s: %w", side.name, err)
+				}
 			}
-			err = synchronizeSide(d, q)
-			if stopErr := d.stop(); err == nil {
-				err = stopErr
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", d.name, err)
-			}
+		}
+		for i, side := range sides {
+			fmt.Printf("| %s | %d | %.0f | %d | %d |\n", side.name, q, us(sums[i].longest)/1000, sums[i].calls, sums[i].before)
 		}
 	}
 	return nil
 }
 
-func synchronizeSide(d *daemon, q int) error {
+func synchronizeOnce(ctx context.Context, s settings, side side, sum *synchronized) error {
+	d, err := side.start(ctx, s)
+	if err != nil {
+		return err
+	}
+	err = synchronizeSide(d, sum)
+	if stopErr := d.stop(); err == nil {
+		err = stopErr
+	}
+	return err
+}
+
+// synchronizeSide adds the calls of one flood to sum.
+func synchronizeSide(d *daemon, sum *synchronized) error {
 	l, err := startLoad(d, "native", floodSenders, floodPerSender, 0)
 	if err != nil {
 		return err
 	}
+	over := time.AfterFunc(floodFor, l.end)
+	defer func() {
+		if over.Stop() {
+			l.end()
+		}
+	}()
 	if err := l.begin(); err != nil {
 		return err
 	}
-	over := time.AfterFunc(floodFor, l.end)
-	defer over.Stop()
 	end := time.Now().Add(floodFor)
 	time.Sleep(time.Second) // the flood is on
-	var longest time.Duration
-	calls, before := 0, 0
-	for calls < syncCalls && time.Now().Before(end) {
+	for calls := 0; calls < syncCalls && time.Now().Before(end); calls++ {
 		took, err := d.synchronize()
 		if err != nil {
 			return err
 		}
-		calls++
-		longest = max(longest, took)
+		sum.longest = max(sum.longest, took)
+		sum.calls++
 		if time.Now().Before(end) {
-			before++
+			sum.before++
 		}
-	}
-	fmt.Printf("| %s | %d | %.0f | %d | %d |\n", d.name, q, us(longest)/1000, calls, before)
-	if over.Stop() {
-		l.end()
 	}
 	return nil
 }

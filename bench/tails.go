@@ -68,7 +68,7 @@ func benchTails(ctx context.Context, s settings) error {
 	fmt.Printf("\n## tails: followers in a flood; %d processes send %d bursts of %d entries each, %s quiet after each; sum of %d interleaved runs\n\n",
 		len(tailUsers[0].uids), s.bursts, tailBurst, tailQuiet, s.rounds)
 	fmt.Println("Expected entries are shown or passed over; doubled and out of order are shown ones. Lag: from the last send(2) of a burst until its last entry was seen, over all bursts;")
-	fmt.Printf("never: not within %s after the flood.\n\n", tailSilence)
+	fmt.Printf("never: not before the follower had shown nothing new for %s.\n\n", tailSilence)
 	var sums [len(tailUsers)][len(tailRuns)][len(tailMatches)]tally
 	for range s.rounds {
 		for u := range tailUsers {
