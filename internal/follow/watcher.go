@@ -199,9 +199,6 @@ func (w *Watcher) HangUp(f *os.File) error {
 	return nil
 }
 
-// Roots returns the directories given to Watch that are watched.
-func (w *Watcher) Roots() []string { return w.roots }
-
 // Close ends the watching, and a Wait in another goroutine.
 func (w *Watcher) Close() error {
 	w.closed.Store(true)
