@@ -24,7 +24,7 @@ type ingested struct {
 // benchIngest floods each side through each path and compares processor time
 // per message and messages stored per second.
 func benchIngest(ctx context.Context, s settings) error {
-	fmt.Printf("\n## ingest: %d messages a run, blocking senders, median of %d interleaved runs\n\n", s.messages, s.rounds)
+	fmt.Printf("\n## ingest: %d messages a run, blocking senders, median of %d interleaved runs; of two numbers the first is tidemark's; stored: of all runs\n\n", s.messages, s.rounds)
 	fmt.Println("| path | senders | qlen | tidemark µs/msg | journald µs/msg | CPU ratio | tidemark msg/s | journald msg/s | rate ratio | worst send ms | senders µs/msg | stored |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, path := range s.paths {

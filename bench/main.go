@@ -69,6 +69,9 @@ func main() {
 		exitOn(errors.New("-n, -messages, -rounds and -bursts are at least 1"))
 	}
 	s.senders, s.qlens, s.paths = ints(senders), ints(qlens), strings.Split(paths, ",")
+	if s.messages < slices.Max(s.senders) {
+		exitOn(errors.New("-messages is at least one for each of -senders"))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	exitOn(run(ctx, s, flag.Args()))
@@ -171,8 +174,8 @@ func ints(s string) []int {
 	var out []int
 	for _, w := range strings.Split(s, ",") {
 		n, err := strconv.Atoi(w)
-		if err != nil {
-			exitOn(fmt.Errorf("%q is not a list of numbers", s))
+		if err != nil || n < 1 {
+			exitOn(fmt.Errorf("%q is not a list of numbers from 1 on", s))
 		}
 		out = append(out, n)
 	}

@@ -180,7 +180,7 @@ func (f *tail) awaitAll(ctx context.Context, over time.Time) error {
 		select {
 		case <-f.moved:
 		case <-f.ended:
-			fmt.Printf("%s ended by itself after %d of %d entries: %s\n", f.cmd, shown, expected, f.stderr.Bytes())
+			fmt.Printf("%s ended by itself after %d of %d entries: %s\n\n", f.cmd, shown, expected, f.stderr.Bytes())
 			return nil
 		case <-time.After(time.Until(last.Add(tailSilence))):
 			return nil
