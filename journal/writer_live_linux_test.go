@@ -128,8 +128,28 @@ func TestWriterFeedsJournalctlFollow(t *testing.T) {
 	}
 }
 
-// While entries are written, journalctl -o export never fails and never shows
-// half of one.
+// wNumbers are those of the messages of wGen in what journalctl has exported.
+func wNumbers(t *testing.T, out []byte) (numbers []int) {
+	t.Helper()
+	for line := range bytes.Lines(out) {
+		var n int
+		if k, _ := fmt.Sscanf(string(line), "MESSAGE=message %d", &n); k == 1 {
+			numbers = append(numbers, n)
+		}
+	}
+	if n := bytes.Count(out, []byte("__CURSOR=")); n != len(numbers) {
+		t.Errorf("%d entries, %d messages", n, len(numbers))
+	}
+	for i, n := range numbers {
+		if n != numbers[0]+i {
+			t.Fatalf("message %d is in place %d behind message %d", n, i, numbers[0])
+		}
+	}
+	return numbers
+}
+
+// While entries are written, journalctl -o export and -n never fail, never show
+// half of one, and show each once and in order.
 func TestWriterIsReadWhileItWrites(t *testing.T) {
 	wNeedTool(t, "journalctl")
 	path := filepath.Join(t.TempDir(), "a.journal")
@@ -169,19 +189,22 @@ func TestWriterIsReadWhileItWrites(t *testing.T) {
 	last := 0
 	for range 4 {
 		look <- struct{}{}
-		out := wExport(t, path)
-		n := bytes.Count(out, []byte("__CURSOR="))
-		if m := bytes.Count(out, []byte("\nMESSAGE=message ")); m != n || n < last {
-			t.Errorf("%d entries, %d messages, after %d entries", n, m, last)
+		tail := wNumbers(t, wExport(t, path, "-n", "20"))
+		all := wNumbers(t, wExport(t, path))
+		if len(all) > 0 && all[0] != 1 || len(all) < last {
+			t.Errorf("%d entries from number %d, %d before", len(all), all[0], last)
 		}
-		last = n
+		if len(tail) > 20 || len(tail) < min(20, last) || len(tail) > 0 && tail[len(tail)-1] > len(all) {
+			t.Errorf("-n 20 shows %d of %d entries", tail, len(all))
+		}
+		last = len(all)
 	}
 	close(stop)
 	total := <-done
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(wExport(t, path), []byte("__CURSOR=")); n != total {
+	if n := len(wNumbers(t, wExport(t, path))); n != total {
 		t.Errorf("%d entries at the end, want %d", n, total)
 	}
 }
