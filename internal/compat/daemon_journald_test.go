@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
@@ -245,8 +247,9 @@ func contents(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// testAfterKilledJournald starts the daemon on the file of a journald that was
-// killed, beside files that no program should touch.
+// testAfterKilledJournald starts the daemon on the files of a journald that was
+// killed: they are kept as they are, where extended attributes say whose they
+// are, else repaired. Beside them are files that no program should touch.
 func testAfterKilledJournald(t *testing.T, bin string) {
 	dir := sockdir.New(t)
 	data := filepath.Join(dir, "journal")
@@ -257,6 +260,13 @@ func testAfterKilledJournald(t *testing.T, bin string) {
 	files := journalFiles(t, data)
 	theirs := export(t, data)
 	place := filepath.Dir(files["system.journal"])
+	killed := contents(t, place)
+	did := "system.journal cannot be gone on with, kept as system@"
+	_, err := unix.Getxattr(files["system.journal"], "user.crtime_usec", nil)
+	marked := err == nil
+	if !marked {
+		did = "system.journal was not closed: repaired"
+	}
 	copied := "system@00000000000000000000000000000001-0000000000000001-0000000000000001.journal~"
 	strange := []byte("no journal at all")
 	for _, name := range []string{copied, "strange.journal"} {
@@ -283,8 +293,15 @@ func testAfterKilledJournald(t *testing.T, bin string) {
 	if len(names) != 3 || !strings.HasPrefix(names[1], "system@") || names[0] != "system.journal" || !strings.HasPrefix(names[2], "user-1000@") {
 		t.Errorf("files %q, want the killed journald's beside a new one", names)
 	}
-	if log := d.printed(t); !strings.Contains(log, "system.journal was not closed: repaired") {
-		t.Errorf("the start did not say what it did: %q", log)
+	if log := d.printed(t); !strings.Contains(log, did) {
+		t.Errorf("the start did not say %q: %q", did, log)
+	}
+	for _, name := range names[1:] {
+		base, _, _ := strings.Cut(name, "@")
+		b, err := os.ReadFile(filepath.Join(place, name))
+		if err != nil || marked && !bytes.Equal(b, killed[base+".journal"]) {
+			t.Errorf("%s is not %s.journal as it was: %v", name, base, err)
+		}
 	}
 	all := export(t, d.data)
 	checkTagged(t, all, "theirs", 300)
