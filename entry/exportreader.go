@@ -35,10 +35,17 @@ func (e *ExportError) Unwrap() error { return e.Err }
 // The kinds of fault of an export stream. Beside them an ExportError wraps
 // io.ErrUnexpectedEOF when the stream ends inside an entry, which is lost then.
 var (
-	ErrExportTime   = errors.New("invalid time stamp")
+	// ErrExportTime says that a time is no number, or 2^55 µs or more, or that a
+	// realtime is 0.
+	ErrExportTime = errors.New("invalid time stamp")
+	// ErrExportBootID says that _BOOT_ID is no id.
 	ErrExportBootID = errors.New("invalid _BOOT_ID")
-	ErrExportField  = errors.New("field too large")
-	ErrExportEntry  = errors.New("entry too large")
+	// ErrExportField says that a field is over Limits.Field.
+	ErrExportField = errors.New("field too large")
+	// ErrExportEntry says that an entry is over Limits.Entry.
+	ErrExportEntry = errors.New("entry too large")
+	// ErrExportBinary says that the length of a binary field does not lead to its
+	// end.
 	ErrExportBinary = errors.New("binary field without a newline behind it")
 )
 

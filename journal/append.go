@@ -18,7 +18,8 @@ import (
 //     this file;
 //   - ErrClosed; the error of ctx.
 //
-// What was appended is written at once by another goroutine; Wait tells when.
+// What was appended is written at once by another goroutine; Wait tells when. A
+// crash before that leaves nothing of it.
 func (w *Writer) Append(ctx context.Context, entries []entry.Entry) (Pos, int, error) {
 	done := 0
 	for {

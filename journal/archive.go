@@ -14,7 +14,8 @@ import (
 //
 // With an error the file is closed too, but stays ONLINE: what Wait has not
 // confirmed may be missing, and Repair brings it into order. One attempt is made.
-// A second call returns the same.
+// A second call, also a concurrent one, waits and returns the same. A crash before
+// the last sync may leave the file ONLINE, for Repair, with all that was synced.
 //
 // System calls: those of what is pending; fsync, pwrite of the header, fsync,
 // close.
@@ -28,7 +29,7 @@ func (w *Writer) Close() error {
 // Archive is Close for a file that will not be continued: it also gives back
 // the space that was allocated ahead and marks the file ARCHIVED. When ctx ends
 // before everything is synced it returns ctx's error, and the file is still
-// open.
+// open. Other errors, and a crash, leave what those of Close do.
 //
 // System calls: those of what is pending; pwrite of the header, ftruncate, fsync,
 // pwrite of the header, fsync, close.

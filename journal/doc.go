@@ -43,4 +43,17 @@
 // Everything a reader takes from a file is checked before it is used: a
 // damaged or hostile file gives a *FormatError or fewer entries, never a panic,
 // an endless loop, or memory in proportion to a number that the file claims.
+//
+// # Concurrency
+//
+// A Writer, and an Order, may be used by any number of goroutines. A Journal and a
+// File belong to one at a time; several of them may read the same files, also
+// those that a Writer of this or another process is writing. Match, Ticket and the
+// options are values.
+//
+// # Source of the format
+//
+// systemd.io/JOURNAL_FILE_FORMAT, and where that is silent journal-def.h,
+// journal-file.c and journal-verify.c of systemd 252; docs/FORMAT.md says what this
+// package writes of it.
 package journal

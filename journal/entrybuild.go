@@ -38,6 +38,7 @@ type EntryError struct {
 	Detail string
 }
 
+// Error names the entry and the field by their index, and what is wrong.
 func (e *EntryError) Error() string {
 	s := fmt.Sprintf("append entry %d", e.Index)
 	if e.Field >= 0 {

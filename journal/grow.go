@@ -15,7 +15,8 @@ const growMargin = 4 << 20
 func (w *Writer) NeedGrow() <-chan struct{} { return w.needGrow }
 
 // GrowAhead allocates space for what is to come, so that writing need not. It
-// blocks no append. After an error (the disk is full) the file is as it was.
+// blocks no append. After an error (the disk is full) the file is as it was. A
+// crash leaves a file that is longer than its header says, which is no damage.
 func (w *Writer) GrowAhead() error {
 	w.mu.Lock()
 	end := w.m.end()

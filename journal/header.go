@@ -30,7 +30,8 @@ func (s State) String() string {
 }
 
 // Header is the decoded header of a journal file. Fields that the file is too
-// old to have are zero; Has tells. Times are in µs.
+// old to have are zero; Has tells. Times are in µs, offsets and sizes in bytes,
+// offsets counted from the beginning of the file.
 //
 // Source: journal-def.h of systemd; the sizes are those of 187 (224 bytes), 189
 // (240), 246 (256), 252 (264) and 254 (272).

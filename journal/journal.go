@@ -198,10 +198,11 @@ func (j *Journal) SeekCursor(c entry.Cursor) {
 
 // Next returns the next entry, or io.EOF when there is none; a later call may
 // find one, after Refresh. The entry and all it refers to are valid until the
-// next call of a method that moves.
+// next call of a method that moves. What is damaged, or cannot be read, is passed
+// over and told by Warnings.
 func (j *Journal) Next() (*entry.Entry, error) { return j.move(down) }
 
-// Previous returns the entry before, or io.EOF when there is none.
+// Previous returns the entry before, or io.EOF when there is none; else as Next.
 func (j *Journal) Previous() (*entry.Entry, error) { return j.move(up) }
 
 // All returns an iterator over Next until the end.
@@ -225,7 +226,8 @@ func (j *Journal) each(dir direction) iter.Seq2[*entry.Entry, error] {
 }
 
 // Skip moves n entries on, backwards when n is negative, without reading their
-// fields, and returns how many it has moved.
+// fields, and returns how many it has moved: fewer where the journal ends, which
+// is no error. Other errors are those of Next.
 func (j *Journal) Skip(n int) (int, error) {
 	dir := down
 	if n < 0 {

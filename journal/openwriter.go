@@ -31,8 +31,10 @@ var (
 // on the way, and marks the file ONLINE and syncs that before it returns. The
 // flavour is the file's; BootID, limits and policies are those of o.
 //
-// With an error the file is as it was. The error wraps one of the sentinels
-// above, or is a *FormatError.
+// With an error the file is as it was, but that it may be ONLINE if the disk
+// failed to sync that; a crash leaves it ONLINE too: then Repair takes it back.
+// The error wraps one of the sentinels above or that of a system call, or is a
+// *FormatError.
 func OpenWriter(path string, o Options) (*Writer, error) {
 	o = o.withDefaults()
 	f, err := o.FS.OpenFile(path, os.O_RDWR, 0)

@@ -60,8 +60,8 @@ type Options struct {
 	// DefaultIndexWindow; less than 0 means that every write includes them.
 	Index time.Duration
 	// Buffer bounds the bytes accepted and not yet written, of all files of an
-	// Order together. 0 means DefaultBuffer. One entry larger than it is accepted when nothing else is
-	// waiting.
+	// Order together. 0 means DefaultBuffer. One entry larger than it is accepted
+	// when nothing else is waiting.
 	Buffer int64
 	// CompressThreshold is the payload size in bytes (NAME=value) from which on
 	// compression is tried. 0 means 512; less than 8 means 8, as in journald.
@@ -79,7 +79,9 @@ type Options struct {
 	// process. It must not block and must not call the writer.
 	OnWrite func()
 	// Observe is called after each effect ("write", "index", "sync") with its
-	// duration, the position it covered (0 with an error) and its error.
+	// duration, the position it covered (0 with an error) and its error. It is
+	// called by who ran the effect, also a waiter; those of different effects may
+	// come at the same time. It must be quick and must not wait for the writer.
 	Observe func(effect string, d time.Duration, covered uint64, err error)
 }
 

@@ -4,16 +4,17 @@ import (
 	"github.com/tidemark-log/tidemark/entry"
 )
 
-// Stats is a snapshot of a Writer. Times are in µs.
+// Stats is a snapshot of a Writer. Times are in µs since 1970, sizes in bytes;
+// counts are those since it was opened, but for Entries.
 type Stats struct {
 	Path                string
 	Entries             uint64 // in the file, those not yet written included
 	Bytes               uint64 // length of the file's contents, those not yet written included
 	Allocated           uint64 // size of the file
 	MaxSize             uint64
-	Unwritten, Unsynced uint64 // entries
-	Buffered            int64  // bytes accepted and not yet written
-	Fill                float64
+	Unwritten, Unsynced uint64  // entries
+	Buffered            int64   // bytes accepted and not yet written
+	Fill                float64 // on the way to rotation, by what is nearest; 1 is full
 	SeqnumID            entry.ID
 	HeadSeqnum          uint64 // 0 while the file has no entries
 	TailSeqnum          uint64
@@ -23,7 +24,7 @@ type Stats struct {
 	WriteErrors         uint64 // turns that failed
 	Blocked             uint64 // appends that met a full buffer
 	WriteErr            error  // of the last turn, nil if it succeeded
-	SyncErr             error  // final
+	SyncErr             error  // of the sync that failed, final; nil if none did
 }
 
 // wCounts are counters behind Writer.mu.

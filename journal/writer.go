@@ -102,7 +102,9 @@ var (
 //
 // System calls: open(O_EXCL), fsetxattr, fallocate, pwrite × 3, fsync, and
 // open, fsync, close of the directory. After an error no file is left, if it
-// could be removed.
+// could be removed; one that exists already (fs.ErrExist) is not touched. A crash
+// in between leaves a file without a header, which readers and OpenWriter refuse
+// with a *FormatError, or an empty journal.
 func Create(path string, o Options) (*Writer, error) {
 	o = o.withDefaults()
 	h, err := newHeader(&o)

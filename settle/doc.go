@@ -16,6 +16,9 @@
 // An effect is a func. It is told how far the marks went just before it began
 // and answers how far it came. The package knows no files and no system calls.
 //
+// Everything here may be used concurrently. Positions live in memory only: what a
+// crash leaves is what the effects have done.
+//
 // # Invariants
 //
 // Each has a test of the same number in invariants*_test.go.

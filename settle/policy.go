@@ -83,6 +83,7 @@ type PolicyError struct {
 	Text string // what was to be read
 }
 
+// Error quotes the text and says what is taken.
 func (e *PolicyError) Error() string {
 	return fmt.Sprintf("invalid sync policy %q: want auto, all, or a duration from 1ms to 1h such as 250ms", e.Text)
 }

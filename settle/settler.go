@@ -32,6 +32,7 @@ type PanicError struct {
 	Stack []byte // where, as debug.Stack prints it
 }
 
+// Error says what the effect panicked with, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("effect panicked: %v", e.Value) }
 
 // Unwrap returns the value of the panic if that is an error.

@@ -54,7 +54,8 @@ func (s *Settler) Wait(ctx context.Context, pos uint64) error {
 	return s.leave(w, ctx.Err())
 }
 
-// Settle waits for everything marked when it is called.
+// Settle waits for everything marked when it is called. Its errors are those of
+// Wait.
 func (s *Settler) Settle(ctx context.Context) error { return s.Wait(ctx, s.marked.Load()) }
 
 // known answers a wait that needs no waiting. Called with mu held.
