@@ -6,13 +6,16 @@ FUZZTIME ?= 30s
 FUZZALL  ?= 1h
 SEEDS    ?= 2000
 
-.PHONY: all build test vet lint fmt race cross fuzz long crash demo bench vuln ci
+.PHONY: all build test benchtest vet lint fmt race cross fuzz long crash demo bench vuln ci
 all: build vet lint test
 
 build:
 	$(GO) build -o bin/ ./cmd/tidemark
 test:
 	$(GO) test ./...
+	$(MAKE) -s benchtest
+benchtest:
+	cd bench && $(GO) test ./...
 vet:
 	$(GO) vet ./...
 	cd bench && $(GO) vet ./...
