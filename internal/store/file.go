@@ -87,7 +87,7 @@ func (s *Store) options(f *file) journal.Options {
 		CompressThreshold: set.CompressThreshold,
 		Order:             s.order,
 		Clock:             func() (uint64, uint64) { return f.realtime, f.monotonic },
-		OnWrite:           s.written,
+		OnWrite:           s.progress.ring,
 		Observe: func(effect string, d time.Duration, _ uint64, err error) {
 			if effect == "sync" {
 				s.synced(f, d, err)
@@ -96,12 +96,6 @@ func (s *Store) options(f *file) journal.Options {
 			}
 		},
 	}
-}
-
-// written is called after every write to any file.
-func (s *Store) written() {
-	s.progress.ring()
-	s.ringAll()
 }
 
 // synced is called after every sync of f. A file whose sync has failed is never

@@ -133,7 +133,6 @@ func (s *Store) publish(last bool) error {
 		}
 		s.queueMu.Unlock()
 		s.archiver.Ring()
-		s.ringAll()
 		s.progress.ring()
 		s.tellRotation(r, gone)
 	}

@@ -108,9 +108,6 @@ type Store struct {
 	saidAt  map[string]uint64 // when a thing was last said, monotonic µs; guarded by eventMu
 	pending []event           // own entries that found no room; guarded by eventMu
 
-	bellsMu sync.Mutex
-	bells   atomic.Pointer[[]*settle.Bell] // replaced under bellsMu
-
 	preparing atomic.Pointer[error] // why the last prepare failed; nil: it did not
 	refused   atomic.Uint64         // monotonic time before which the disk is not asked for space again
 	counts    counts
@@ -137,7 +134,6 @@ func Open(cfg Config) (*Store, error) {
 		s.clock = systemClock()
 	}
 	s.usage.Store(&Usage{})
-	s.bells.Store(&[]*settle.Bell{})
 	s.system = &slot{store: s, base: "system"}
 	if err := s.takeDirectory(); err != nil {
 		return nil, fmt.Errorf("open %s: %w", cfg.Dir, err)
@@ -282,7 +278,6 @@ func (s *Store) close(ctx context.Context) error {
 	if f := s.spare.Swap(nil); f != nil {
 		f.discard(s)
 	}
-	s.ringAll()
 	s.lock.Release()
 	return errors.Join(errs...)
 }
@@ -348,36 +343,6 @@ func (s *Store) await(ctx context.Context, try func() error) error {
 		if s.closed.Load() {
 			return ErrClosed
 		}
-	}
-}
-
-// Subscribe returns a bell that rings after every write to any file, and when
-// files change their names.
-func (s *Store) Subscribe() *settle.Bell {
-	b := settle.NewBell()
-	s.bellsMu.Lock()
-	defer s.bellsMu.Unlock()
-	bells := append(append([]*settle.Bell{}, *s.bells.Load()...), b)
-	s.bells.Store(&bells)
-	return b
-}
-
-// Unsubscribe forgets a bell of Subscribe.
-func (s *Store) Unsubscribe(b *settle.Bell) {
-	s.bellsMu.Lock()
-	defer s.bellsMu.Unlock()
-	var rest []*settle.Bell
-	for _, other := range *s.bells.Load() {
-		if other != b {
-			rest = append(rest, other)
-		}
-	}
-	s.bells.Store(&rest)
-}
-
-func (s *Store) ringAll() {
-	for _, b := range *s.bells.Load() {
-		b.Ring()
 	}
 }
 

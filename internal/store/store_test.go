@@ -187,8 +187,6 @@ func TestRotateAndSynchronize(t *testing.T) {
 	cfg := testConfig(dir, nil)
 	cfg.Split = true
 	s := open(t, cfg)
-	bell := s.Subscribe()
-	defer s.Unsubscribe(bell)
 	if err := s.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +199,6 @@ func TestRotateAndSynchronize(t *testing.T) {
 	if err := s.Synchronize(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	<-bell.C()
 	if st := s.Status(); st.Unsynced != 0 || st.Buffered != 0 || len(st.Files) != 2 {
 		t.Errorf("after Synchronize: %d unsynced, %d buffered, %d files", st.Unsynced, st.Buffered, len(st.Files))
 	}

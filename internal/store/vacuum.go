@@ -137,7 +137,6 @@ func (s *Store) vacuum(need uint64) (next time.Duration, err error) {
 		s.refused.Store(0)
 		s.janitor.Ring()
 		s.Event(6, msgRemoved, fmt.Sprintf("removed %d files, %d bytes: %s", len(removed), freed, strings.Join(removed, "; ")))
-		s.ringAll()
 	}
 	return next, nil
 }
