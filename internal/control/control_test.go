@@ -19,6 +19,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,7 +55,7 @@ func (d *fakeDaemon) Status() Status { return Status{Version: "1.2", PID: 7} }
 // test, and must have ended every goroutine then.
 func start(t *testing.T, d Daemon, l Limits) string {
 	t.Helper()
-	path := filepath.Join(shortDir(t), "io.systemd.journal")
+	path := filepath.Join(sockdir.New(t), "io.systemd.journal")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -69,21 +71,6 @@ func start(t *testing.T, d Daemon, l Limits) string {
 		}
 	})
 	return path
-}
-
-// shortDir returns a directory of the test's own whose path leaves room for a
-// socket's name; that of t.TempDir grows with TMPDIR and the test's name.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "t")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "t")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
 }
 
 type client struct {
@@ -247,7 +234,7 @@ func TestSlowCommandDelaysNobodyElse(t *testing.T) {
 
 func TestCallInProgressIsAnsweredWhenTheServerEnds(t *testing.T) {
 	d := &fakeDaemon{gate: make(chan struct{})}
-	path := filepath.Join(shortDir(t), "s")
+	path := filepath.Join(sockdir.New(t), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)

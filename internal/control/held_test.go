@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
 
 // What a user leaves unfinished is bounded, and what has ended does not count.
@@ -85,7 +87,7 @@ func TestHold(t *testing.T) {
 
 // A message that has begun must end in time; between messages there is no limit.
 func TestMessageMustEnd(t *testing.T) {
-	path := filepath.Join(shortDir(t), "s")
+	path := filepath.Join(sockdir.New(t), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)

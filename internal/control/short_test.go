@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
 
 // hang is the limit of a wait that must end by an event.
@@ -21,7 +23,7 @@ const hang = 30 * time.Second
 // startServer serves with what set has changed, until stop or the end of the test.
 func startServer(t *testing.T, set func(*Server)) (s *Server, path string, stop func()) {
 	t.Helper()
-	path = filepath.Join(shortDir(t), "s")
+	path = filepath.Join(sockdir.New(t), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
