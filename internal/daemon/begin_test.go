@@ -70,7 +70,7 @@ func TestWhatCannotBegin(t *testing.T) {
 		{"data is a file", func(t *testing.T, p *place) { p.Data = emptyFile(t, filepath.Join(p.Data, "file")) }, "file: not a directory"},
 		{"something in the socket's place", func(t *testing.T, p *place) { emptyFile(t, filepath.Join(p.Run, config.ControlSocket)) }, "it exists and is no socket"},
 		{"somebody answers on the socket", func(t *testing.T, p *place) { answers(t, "unix", filepath.Join(p.Run, config.HTTPSocket)) }, "another process answers on it"},
-		{"somebody answers on the native socket", func(t *testing.T, p *place) { answers(t, "unixgram", filepath.Join(p.Run, "socket")) }, "socket: "},
+		{"somebody answers on the native socket", func(t *testing.T, p *place) { answers(t, "unixgram", filepath.Join(p.Run, config.NativeSocket)) }, "another process answers on it: stop it"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

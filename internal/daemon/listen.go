@@ -3,7 +3,6 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
+	"github.com/tidemark-log/tidemark/internal/ingest"
 )
 
 // listen makes the sockets of the doors. Who connects waits until they are
@@ -48,7 +48,7 @@ func (d *daemon) listen() (err error) {
 // listenUnix listens on a socket file. One that nobody answers on any more is
 // removed first; it is removed again when the listener is closed.
 func listenUnix(path string, mode os.FileMode) (*net.UnixListener, error) {
-	if err := removeStale(path); err != nil {
+	if err := ingest.ClearSocket(path, syscall.SOCK_STREAM); err != nil {
 		return nil, err
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -60,28 +60,6 @@ func listenUnix(path string, mode os.FileMode) (*net.UnixListener, error) {
 		return nil, err
 	}
 	return l, nil
-}
-
-func removeStale(path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("listen on %s: it exists and is no socket: remove it", path)
-	}
-	c, err := net.Dial("unix", path)
-	if err == nil {
-		c.Close() //nolint:errcheck // nothing was said on it
-		return fmt.Errorf("listen on %s: another process answers on it: stop it or choose another --run", path)
-	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("listen on %s: %w", path, err)
-	}
-	return os.Remove(path)
 }
 
 // CheckHTTP reports what is wrong with an address of HTTP=: it must be one of

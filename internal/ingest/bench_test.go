@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -111,7 +112,7 @@ func BenchmarkReceive(b *testing.B) {
 }
 
 func benchReceive(b *testing.B, path string, senders int) {
-	dir := shortDir(b)
+	dir := sockdir.New(b)
 	each := b.N/senders + 1
 	sink := &nullSink{goal: int64(each * senders), done: make(chan struct{})}
 	boot, _ := entry.ParseID("00112233445566778899aabbccddeeff")
@@ -170,7 +171,7 @@ func BenchmarkDecode(b *testing.B) {
 
 // decoding makes a source that reads nothing, and a message for it.
 func decoding(tb testing.TB, path string) (*datagrams, *message) {
-	dir := shortDir(tb)
+	dir := sockdir.New(tb)
 	sink := &nullSink{goal: 1 << 62}
 	boot, _ := entry.ParseID("00112233445566778899aabbccddeeff")
 	in, err := Open(Config{Dir: dir, BootID: boot, MachineID: boot}, sink)

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tidemark-log/tidemark/entry"
 )
 
@@ -71,10 +69,8 @@ func (h *host) refresh(now time.Duration) {
 	}
 }
 
+// hostname is the machine's name, empty where the kernel does not tell it.
 func hostname() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Nodename[:])
+	name, _ := os.Hostname()
+	return name
 }

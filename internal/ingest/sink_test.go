@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -98,26 +98,11 @@ type rig struct {
 	stop func()
 }
 
-// shortDir returns a directory of the test's own whose path leaves room for a
-// socket's name; that of t.TempDir grows with TMPDIR and the test's name.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "t")
-	if err != nil {
-		dir, err = os.MkdirTemp("", "t")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 func testConfig(t *testing.T) Config {
 	t.Helper()
 	boot, _ := entry.ParseID("00112233445566778899aabbccddeeff")
 	machine, _ := entry.ParseID("ffeeddccbbaa99887766554433221100")
-	return Config{Dir: shortDir(t), BootID: boot, MachineID: machine, Hostname: "here"}
+	return Config{Dir: sockdir.New(t), BootID: boot, MachineID: machine, Hostname: "here"}
 }
 
 func startWith(t *testing.T, cfg Config, sink *fakeSink) *rig {

@@ -9,13 +9,15 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-log/tidemark/internal/config"
 )
 
 // Names of the sockets in Config.Dir, as journald's.
 const (
-	nativeSocket = "socket"
-	syslogSocket = "dev-log"
-	stdoutSocket = "stdout"
+	nativeSocket = config.NativeSocket
+	syslogSocket = config.SyslogSocket
+	stdoutSocket = config.StdoutSocket
 )
 
 const (
@@ -24,18 +26,16 @@ const (
 	// maxBacklog is how many connections may wait to be accepted; the kernel
 	// bounds it by net.core.somaxconn.
 	maxBacklog = 4096
-	// maxSocketPath is the longest path that fits into a struct sockaddr_un.
-	maxSocketPath = 107
 )
 
-// Errors of Open about a socket's path.
+// Errors of Open and ClearSocket about a socket's path.
 var (
 	// ErrInUse: somebody answers on the socket.
-	ErrInUse = errors.New("in use by another process")
+	ErrInUse = errors.New("another process answers on it: stop it or choose another run directory")
 	// ErrPathTooLong: a Unix socket's path may have 107 bytes.
 	ErrPathTooLong = errors.New("socket path longer than 107 bytes: choose a shorter run directory")
 	// ErrNotSocket: something that is no socket is in the way.
-	ErrNotSocket = errors.New("exists and is not a socket")
+	ErrNotSocket = errors.New("it exists and is no socket: remove it")
 )
 
 // bind makes the socket dir/name of the given kind, SOCK_DGRAM or SOCK_STREAM,
@@ -46,7 +46,7 @@ var (
 //	socket(AF_UNIX, kind|CLOEXEC[|NONBLOCK])  setsockopt…  bind  chmod 0666  [listen]
 func bind(dir, name string, kind int) (f *os.File, err error) {
 	path := filepath.Join(dir, name)
-	if err := clearPath(path, kind); err != nil {
+	if err := ClearSocket(path, kind); err != nil {
 		return nil, err
 	}
 	flags := unix.SOCK_CLOEXEC
@@ -130,23 +130,21 @@ func Check(dir string) error {
 		name string
 		kind int
 	}{{nativeSocket, unix.SOCK_DGRAM}, {syslogSocket, unix.SOCK_DGRAM}, {stdoutSocket, unix.SOCK_STREAM}} {
-		if err := clearPath(filepath.Join(dir, s.name), s.kind); err != nil {
+		if err := ClearSocket(filepath.Join(dir, s.name), s.kind); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// clearPath makes sure that a socket can be bound at path.
-func clearPath(path string, kind int) error {
-	if len(path) > maxSocketPath {
+// ClearSocket makes sure that a socket of the given kind, SOCK_DGRAM or
+// SOCK_STREAM, can be bound at path: it removes one that nobody is behind. Else
+// it returns ErrInUse, ErrNotSocket or ErrPathTooLong, wrapped. It waits for
+// nobody, and does not keep others from binding there afterwards.
+func ClearSocket(path string, kind int) error {
+	if len(path) > config.MaxSocketPath {
 		return fmt.Errorf("bind %s: %w", path, ErrPathTooLong)
 	}
-	return removeStale(path, kind)
-}
-
-// removeStale removes the socket at path if nobody is behind it.
-func removeStale(path string, kind int) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

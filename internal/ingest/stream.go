@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/config"
 )
 
 const (
@@ -139,8 +139,8 @@ func (h *streamHeader) line(line []byte, uid uint32) error {
 		}
 		h.priority = n
 	default:
-		on, ok := parseBool(text)
-		if !ok {
+		on, err := config.ParseBool(text)
+		if err != nil {
 			return errHeader
 		}
 		if h.lines == 3 {
@@ -149,17 +149,6 @@ func (h *streamHeader) line(line []byte, uid uint32) error {
 	}
 	h.lines++
 	return nil
-}
-
-// parseBool reads a boolean as systemd does.
-func parseBool(s string) (value, ok bool) {
-	switch strings.ToLower(s) {
-	case "1", "yes", "y", "true", "t", "on":
-		return true, true
-	case "0", "no", "n", "false", "f", "off":
-		return false, true
-	}
-	return false, false
 }
 
 // run reads until the client has closed the stream, or the gate's end: then what

@@ -21,9 +21,6 @@ type unitSettings struct {
 	extra        string // LogExtraFields= as systemd encodes it
 }
 
-// levels are the names of LogLevelMax=.
-var levels = [...]string{"emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"}
-
 // maxExtraFields bounds the size of a unit's extra fields in bytes.
 const maxExtraFields = 64 << 10
 
@@ -102,13 +99,8 @@ func (p *procReader) unitNumber(kind, unit string) (uint64, bool) {
 
 // levelOf returns the level of a name or digit; -1 if it is none.
 func levelOf(s string) int8 {
-	for i, name := range levels {
-		if s == name {
-			return int8(i)
-		}
-	}
-	if len(s) == 1 && s[0] >= '0' && s[0] <= '7' {
-		return int8(s[0] - '0')
+	if level, ok := entry.ParseLevel(s); ok {
+		return int8(level)
 	}
 	return -1
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
 
 // watched is a socket with a watch, and a client.
@@ -21,7 +23,7 @@ type watched struct {
 
 func newWatched(t *testing.T) *watched {
 	t.Helper()
-	sock, err := bind(shortDir(t), nativeSocket, unix.SOCK_DGRAM)
+	sock, err := bind(sockdir.New(t), nativeSocket, unix.SOCK_DGRAM)
 	if err != nil {
 		t.Fatal(err)
 	}
