@@ -108,13 +108,6 @@ func (f *FS) FailAt(n int, k Kind, err error) {
 	f.failAt[f.calls+n] = fault{k, err}
 }
 
-// ClearFaults takes back what FailAt has asked for.
-func (f *FS) ClearFaults() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	clear(f.failAt)
-}
-
 // StopAt has the nth counting call from now on be the last: a write does a part
 // of its work, ending at a page boundary as a killed pwrite does, another call
 // nothing; it and all later ones return ErrKilled.
