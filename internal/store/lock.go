@@ -30,8 +30,9 @@ func (e *InUseError) Error() string {
 // LockDir locks the directory dir, which must exist. It does not wait: a
 // directory that is locked is an *InUseError.
 //
-// System calls: open(O_CREAT|O_NOFOLLOW), flock(LOCK_EX|LOCK_NB), ftruncate,
-// pwrite of the pid. The file stays when the lock is released.
+// System calls: open(O_CREAT|O_NOFOLLOW), flock(LOCK_EX|LOCK_NB), pwrite of the
+// pid, ftruncate. The file stays when the lock is released. A full disk does not
+// keep anybody from a lock: the file then names nobody.
 func LockDir(dir string) (*Lock, error) {
 	path := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o644)
@@ -46,16 +47,34 @@ func LockDir(dir string) (*Lock, error) {
 		err = &InUseError{Dir: dir, PID: pid}
 	}
 	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
-		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+		err = notePID(f)
 	}
 	if err != nil {
 		f.Close() //nolint:errcheck // the error that led here is told
 		return nil, err
 	}
 	return &Lock{f}, nil
+}
+
+// pidFile is what notePID needs of a lock file.
+type pidFile interface {
+	WriteAt(b []byte, off int64) (int, error)
+	Truncate(size int64) error
+}
+
+// notePID leaves the pid in a lock file, for people. It writes over what is
+// there: to empty the file first would give its block back, and a disk that is
+// full does not hand it out again.
+func notePID(f pidFile) error {
+	text := strconv.Itoa(os.Getpid()) + "\n"
+	n, err := f.WriteAt([]byte(text), 0)
+	if outOfSpace(err) {
+		n, err = 0, nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Truncate(int64(n))
 }
 
 // Release lets others in. A nil Lock holds nothing.
