@@ -172,9 +172,12 @@ func Foreign(f vfs.File) bool { return f.HasXattr(xattrCreated) && !f.HasXattr(x
 // initFile allocates a new file and writes its tables and, last, its header.
 func initFile(f vfs.File, h *Header, o *Options) error {
 	rt, _ := o.Clock()
-	// Vacuum takes the age of a file from it; journald ignores errors here too.
-	_ = f.SetXattr(xattrCreated, binary.LittleEndian.AppendUint64(nil, rt))
-	_ = f.SetXattr(xattrWriter, []byte("1"))
+	// Vacuum takes the age of a file from the time; journald ignores errors here too.
+	// Our own goes first: a disk without space for it, or a kill, must not leave a
+	// file of ours that looks like journald's.
+	if f.SetXattr(xattrWriter, []byte("1")) == nil {
+		_ = f.SetXattr(xattrCreated, binary.LittleEndian.AppendUint64(nil, rt))
+	}
 	if err := f.Allocate(0, int64(h.HeaderSize+h.ArenaSize)); err != nil {
 		return err
 	}
