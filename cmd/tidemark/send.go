@@ -31,14 +31,18 @@ too; without one, the lines of standard input, or behind -- those that a command
 writes to its standard output and standard error, whose exit code is passed on.
 Words FIELD=VALUE before the message become fields of every entry.
 
-Nothing is promised: the daemon has the message when this ends, no more.`,
+Nothing is promised: the daemon has the message when this ends, no more. With
+--ack it ends with 0 only when every entry has reached that level: appended (they
+survive the end of the daemon) or synced (they survive a power cut). That needs
+tidemark's own daemon.`,
 		Example: `  tidemark send -t backup -p err "disk sda is failing"
   tidemark send -t deploy VERSION=1.2 "rolled out"
   make 2>&1 | tidemark send -t make
+  tidemark send --ack synced -t ledger "paid 12.50 to 4711" && echo safe
   tidemark send -t nightly -- ./nightly.sh --full
   tidemark send --run /run/systemd/journal "hello journald"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.warn = cmd.ErrOrStderr()
+			o.warn, o.acked = cmd.ErrOrStderr(), cmd.Flags().Changed("ack")
 			return runSend(cmd.Context(), &o, args, cmd.ArgsLenAtDash(), cmd.InOrStdin())
 		},
 	}
@@ -46,16 +50,18 @@ Nothing is promised: the daemon has the message when this ends, no more.`,
 	f.StringVarP(&o.tag, "tag", "t", "", "SYSLOG_IDENTIFIER of the entries (default: the command's or user's name)")
 	f.StringVarP(&o.priority, "priority", "p", "info", "level, or facility.level, by name or number")
 	f.StringVar(&o.run, "run", "", runHelp)
-	completeFlags(cmd, map[string][]cobra.Completion{"priority": levelNames(), "tag": nil}, "run")
+	f.StringVar(&o.ack, "ack", "", "`level` to wait for: appended or synced (default: none)")
+	completeFlags(cmd, map[string][]cobra.Completion{"priority": levelNames(), "tag": nil, "ack": {"appended", "synced"}}, "run")
 	f.BoolVar(&o.levelPrefix, "level-prefix", true, "take <0> to <7> at the start of a line as its level")
 	return cmd
 }
 
 // sendOptions are the flags of send.
 type sendOptions struct {
-	tag, priority, run string
-	levelPrefix        bool
-	warn               io.Writer
+	tag, priority, run, ack string
+	acked                   bool // --ack was given
+	levelPrefix             bool
+	warn                    io.Writer
 }
 
 // sendLineMax is where longer lines are broken, in bytes.
@@ -83,6 +89,21 @@ func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin
 	if s.level, s.fields, err = sendFields(o, fields, command); err != nil {
 		return err
 	}
+	give := func() error {
+		switch {
+		case len(command) > 0:
+			return s.command(ctx, command, stdin)
+		case len(words) > 0:
+			return s.send([]byte("MESSAGE="+strings.Join(words, " ")), s.level)
+		case hasMessage(fields):
+			return s.send(nil, s.level)
+		default:
+			return s.input(ctx, stdin)
+		}
+	}
+	if o.acked {
+		return s.acknowledged(ctx, o, give)
+	}
 	dir, err := runDir(o.run, o.warn)
 	if err != nil {
 		return err
@@ -92,16 +113,33 @@ func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin
 		return err
 	}
 	defer s.close()
-	switch {
-	case len(command) > 0:
-		return s.command(ctx, command, stdin)
-	case len(words) > 0:
-		return s.send([]byte("MESSAGE="+strings.Join(words, " ")), s.level)
-	case hasMessage(fields):
-		return s.send(nil, s.level)
-	default:
-		return s.input(ctx, stdin)
+	return give()
+}
+
+// acknowledged sends what give gives, and waits until all of it has reached the
+// level of --ack.
+func (s *sender) acknowledged(ctx context.Context, o *sendOptions, give func() error) error {
+	level, err := ackLevel(o.ack)
+	if err != nil {
+		return err
 	}
+	dir, err := runDir(o.run, o.warn)
+	if err != nil {
+		return err
+	}
+	if s.acks, err = dialAcker(ctx, filepath.Join(dir, config.ControlSocket), level); err != nil {
+		return err
+	}
+	defer s.close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.acks.run(ctx)
+	}()
+	err = give()
+	s.acks.end()
+	<-ended
+	return withAcks(err, s.acks.result())
 }
 
 // splitFields takes the words FIELD=VALUE that args begin with.

@@ -18,6 +18,7 @@ type sender struct {
 	fields      []entry.Field // of every entry
 	level       int           // PRIORITY, -1: among the fields
 	levelPrefix bool
+	acks        *acker // nil: nothing is promised
 
 	mu       sync.Mutex // the streams of a command are read at once
 	conn     *net.UnixConn
@@ -38,13 +39,23 @@ func (s *sender) dial() error {
 	return nil
 }
 
-func (s *sender) close() { _ = s.conn.Close() }
+func (s *sender) close() {
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	if s.acks != nil {
+		_ = s.acks.client.Close()
+	}
+}
 
 // send sends one entry: message, a field or nil, and those of every entry. It
 // waits while the daemon's queue is full.
 func (s *sender) send(message entry.Field, level int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.acks != nil {
+		return s.acks.add(s.all(message, level))
+	}
 	s.datagram = s.datagram[:0]
 	if message != nil {
 		s.datagram = entry.AppendNative(s.datagram, []entry.Field{message})
@@ -67,6 +78,18 @@ func (s *sender) send(message entry.Field, level int) error {
 		return fmt.Errorf("send: %w", err)
 	}
 	return nil
+}
+
+// all are the fields of an entry, as send puts them into a datagram.
+func (s *sender) all(message entry.Field, level int) []entry.Field {
+	fields := make([]entry.Field, 0, len(s.fields)+2)
+	if message != nil {
+		fields = append(fields, message)
+	}
+	if level >= 0 {
+		fields = append(fields, entry.Field("PRIORITY="+strconv.Itoa(level)))
+	}
+	return append(fields, s.fields...)
 }
 
 // put sends the datagram, in a sealed memfd when it is too large for one.

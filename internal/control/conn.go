@@ -26,6 +26,7 @@ type conn struct {
 	server *Server
 	nc     *net.UnixConn
 	uid    uint32
+	from   Peer
 
 	buf   []byte // read and not yet consumed bytes: buf[start:]
 	start int
@@ -39,6 +40,8 @@ type call struct {
 	Parameters map[string]json.RawMessage
 	Oneway     bool
 	More       bool
+
+	from Peer // not in the message
 }
 
 // reply is one message to a client.

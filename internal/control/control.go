@@ -16,6 +16,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/settle"
 )
 
 // Daemon is what the door needs of the process behind it. Its methods are
@@ -26,6 +29,11 @@ type Daemon interface {
 	Synchronize(ctx context.Context) error
 	// Rotate archives the current files and begins new ones.
 	Rotate(ctx context.Context) error
+	// Append stores entries of a client and returns when they have reached the
+	// level, or the one of the sync policy if that is higher. It waits while a
+	// buffer is full, not while the disk is. With an error, too, it returns how far
+	// they came. It may append to the entries' fields.
+	Append(ctx context.Context, from Peer, entries []entry.Entry, level settle.Level) (Appended, error)
 	// Status describes the daemon at this moment. It waits for nothing.
 	Status() Status
 }
@@ -177,12 +185,13 @@ func isShort(err error) bool {
 // admit starts the goroutine of one connection, or closes it when there are
 // too many.
 func (s *Server) admit(ctx context.Context, nc *net.UnixConn) {
-	uid, err := peerUID(nc)
+	from, err := peer(nc)
 	if err != nil {
 		nc.Close() //nolint:errcheck // nothing was said on it
 		return
 	}
-	c := &conn{server: s, nc: nc, uid: uid}
+	uid := from.UID
+	c := &conn{server: s, nc: nc, uid: uid, from: from}
 	s.mu.Lock()
 	if s.ending || len(s.conns) >= s.limits.Conns || s.perUID[uid] >= s.limits.ConnsPerUID {
 		s.mu.Unlock()
@@ -246,11 +255,11 @@ func (s *Server) endIdle() {
 	}
 }
 
-// peerUID asks the kernel who has connected.
-func peerUID(nc *net.UnixConn) (uint32, error) {
+// peer asks the kernel who has connected.
+func peer(nc *net.UnixConn) (Peer, error) {
 	raw, err := nc.SyscallConn()
 	if err != nil {
-		return 0, err
+		return Peer{}, err
 	}
 	var cred *syscall.Ucred
 	var credErr error
@@ -258,10 +267,10 @@ func peerUID(nc *net.UnixConn) (uint32, error) {
 		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err != nil {
-		return 0, err
+		return Peer{}, err
 	}
 	if credErr != nil {
-		return 0, credErr
+		return Peer{}, credErr
 	}
-	return cred.Uid, nil
+	return Peer{PID: cred.Pid, UID: cred.Uid, GID: cred.Gid}, nil
 }

@@ -30,6 +30,7 @@ type fakeDaemon struct {
 	syncs, rotations atomic.Int64
 	gate             chan struct{}
 	err              error
+	appends          appends
 }
 
 func (d *fakeDaemon) Synchronize(ctx context.Context) error {

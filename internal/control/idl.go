@@ -65,7 +65,7 @@ method RelinquishVar() -> ()
 error NotSupportedByNamespaces ()
 `
 
-const logIDL = `# What tidemark tells about itself.
+const logIDL = `# Entries with an acknowledgement, and what tidemark tells about itself.
 interface dev.tidemark.Log
 
 # One way in: a protocol (native, syslog, stdout, varlink, http) and the path of
@@ -104,6 +104,24 @@ type Space (
   prepared: int,
   full: bool
 )
+
+# One entry. Its fields are NAME=value: those of fields in UTF-8, those of
+# binary any bytes in base64. NAME is 1 to 64 of A-Z, 0-9 and _, and begins with a
+# letter; the daemon adds who has sent it. A PRIORITY of 0 to 2 has a sync
+# begin at once
+type Entry (fields: ?[]string, binary: ?[]string)
+
+# Stores entries in their order. It answers when all of them have reached ack:
+# appended (they survive the end of the daemon) or synced (a power cut); without
+# ack, and at least, what the sync policy gives. ack in the answer is the level
+# reached. dropped are those of accepted that the configuration does not store.
+# While the buffer is full it waits. Nothing is stored of a call with an invalid
+# parameter
+method Append(entries: []Entry, ack: ?string) -> (accepted: int, dropped: int, ack: string)
+
+# The first accepted entries were taken, and all of them have reached ack; the
+# others have not been taken. errno and message say why
+error NotReached (accepted: int, dropped: int, ack: string, errno: int, message: string)
 
 # The state of the daemon. sync is the sync policy, notify the window of change
 # notifications in microseconds, nice the scheduling priority; buffer is the bound of entries accepted and not

@@ -27,6 +27,7 @@ const (
 	MethodRotate        = "io.systemd.Journal.Rotate"
 	MethodFlushToVar    = "io.systemd.Journal.FlushToVar"
 	MethodRelinquishVar = "io.systemd.Journal.RelinquishVar"
+	MethodAppend        = "dev.tidemark.Log.Append"
 	MethodStatus        = "dev.tidemark.Log.Status"
 	MethodGetInfo       = "org.varlink.service.GetInfo"
 	MethodGetInterface  = "org.varlink.service.GetInterfaceDescription"
@@ -54,6 +55,7 @@ func findMethod(name string) (method, bool) {
 		{name: MethodRotate, owner: true, slow: true, run: (*Server).rotate},
 		{name: MethodFlushToVar, owner: true, run: (*Server).nothingToMove},
 		{name: MethodRelinquishVar, owner: true, run: (*Server).nothingToMove},
+		{name: MethodAppend, params: []string{"entries", "ack"}, slow: true, run: (*Server).append},
 		{name: MethodStatus, run: (*Server).status},
 		{name: MethodGetInfo, run: (*Server).getInfo},
 		{name: MethodGetInterface, params: []string{"interface"}, run: (*Server).getInterface},
@@ -92,6 +94,7 @@ func (s *Server) answer(ctx context.Context, c *conn, uid uint32, in call) reply
 	}
 	defer s.endSlow(uid)
 	if c != nil {
+		in.from = c.from
 		var done func()
 		ctx, done = c.watch(ctx)
 		defer done()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -13,8 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/control"
 	"github.com/tidemark-log/tidemark/internal/web"
+	"github.com/tidemark-log/tidemark/journal"
+	"github.com/tidemark-log/tidemark/settle"
 )
 
 // Synchronize implements control.Daemon: what the kernel has received for the
@@ -48,6 +52,82 @@ func (d *daemon) stamp(name string) error {
 		return err
 	}
 	return replaceFile(filepath.Join(d.run, name), strconv.FormatInt(ts.Nano()/1000, 10)+"\n", 0o644)
+}
+
+// Append implements control.Daemon. Entries are appended one by one: that is how
+// one that no file can hold shows, which must not be acknowledged with the others.
+func (d *daemon) Append(ctx context.Context, from control.Peer, entries []entry.Entry, level settle.Level) (done control.Appended, err error) {
+	trusted := d.sender(from)
+	var all journal.Ticket
+	reached := settle.Accepted
+	err = d.store.WhileRoom(ctx, func(ctx context.Context) error {
+		for i := range entries {
+			e := &entries[i]
+			if levelOf(e) > d.config().MaxLevelStore {
+				done.Dropped++
+				done.Accepted++
+				continue
+			}
+			e.Owner = from.UID
+			e.Fields = append(e.Fields, trusted...)
+			t, err := d.store.Append(ctx, entries[i:i+1])
+			if err != nil {
+				return err
+			}
+			if reflect.ValueOf(t).IsZero() {
+				return &journal.EntryError{Index: i, Field: -1, Err: errUnstorable}
+			}
+			all.Join(t)
+			done.Accepted++
+		}
+		return nil
+	})
+	if err != nil && done.Accepted == done.Dropped {
+		done.Ack = reached.String()
+		return done, err
+	}
+	// What was taken is waited for, too, when the rest was not: the answer says how
+	// far it has come.
+	waitErr := d.store.WhileRoom(ctx, func(ctx context.Context) error {
+		for l := settle.Appended; l <= max(level, d.least()); l++ {
+			if err := d.store.Wait(ctx, all, l); err != nil {
+				return fmt.Errorf("wait until %s: %w", l, err)
+			}
+			reached = l
+		}
+		return nil
+	})
+	done.Ack = reached.String()
+	if err == nil {
+		err = waitErr
+	}
+	return done, err
+}
+
+// errUnstorable is told about an entry that the store has left out.
+var errUnstorable = errors.New("no journal file can hold it: split it, or raise SystemMaxFileSize=")
+
+// levelOf is the level that an entry counts as for MaxLevelStore.
+func levelOf(e *entry.Entry) int {
+	if p, _ := e.Get("PRIORITY"); len(p) == 1 && p[0] >= '0' && p[0] <= '7' {
+		return int(p[0] - '0')
+	}
+	return levelInfo
+}
+
+// sender are the trusted fields of what a client of the varlink socket sends.
+func (d *daemon) sender(from control.Peer) []entry.Field {
+	fields := []entry.Field{
+		entry.Field("_TRANSPORT=varlink"),
+		entry.Field("_PID=" + strconv.Itoa(int(from.PID))),
+		entry.Field("_UID=" + strconv.FormatUint(uint64(from.UID), 10)),
+		entry.Field("_GID=" + strconv.FormatUint(uint64(from.GID), 10)),
+	}
+	fields = append(fields, entry.Field("_BOOT_ID="+d.boot.String()), entry.Field("_MACHINE_ID="+d.machine.String()))
+	if name, err := os.Hostname(); err == nil && name != "" {
+		fields = append(fields, entry.Field("_HOSTNAME="+name))
+	}
+	return append(fields, entry.Field("_RUNTIME_SCOPE=system"))
 }
 
 // Status implements control.Daemon.
