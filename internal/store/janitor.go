@@ -81,11 +81,20 @@ func (s *Store) makeSpace() time.Duration {
 	if again := s.refused.Load(); again > now {
 		return time.Duration(again-now) * time.Microsecond
 	}
-	if s.growAll() && s.prepareSpare() {
+	err := s.growAll()
+	if err == nil {
+		err = s.prepareSpare()
+	}
+	if err == nil {
 		s.refused.Store(0)
+		if old := s.refusal.Swap(nil); old != nil && outOfSpace(*old) {
+			s.room.again()
+		}
 		return never
 	}
 	s.refused.Store(now + uint64(retryPause.Microseconds()))
+	s.refusal.Store(&err)
+	s.progress.ring() // who waits for a file learns why there is none
 	s.archiver.Ring()
 	return retryPause
 }
@@ -224,10 +233,9 @@ func (s *Store) openWanted() time.Duration {
 	return next
 }
 
-// growAll grows the files that ask for it; it returns false when one could not
-// be grown.
-func (s *Store) growAll() bool {
-	ok := true
+// growAll grows the files that ask for it; it returns the error of one that could
+// not be grown.
+func (s *Store) growAll() (err error) {
 	for _, sl := range s.slots() {
 		sl.mu.Lock()
 		f := sl.f
@@ -236,21 +244,21 @@ func (s *Store) growAll() bool {
 			continue
 		}
 		s.makeRoom()
-		if err := f.w.GrowAhead(); err != nil {
+		if growErr := f.w.GrowAhead(); growErr != nil {
 			f.grow.Store(true)
-			ok = false
+			err = growErr
 		}
 	}
-	return ok
+	return err
 }
 
-// prepareSpare makes sure that a next file is ready; it returns false when none
-// can be made.
-func (s *Store) prepareSpare() bool {
+// prepareSpare makes sure that a next file is ready; the error is why none can be
+// made.
+func (s *Store) prepareSpare() error {
 	s.discardStale()
 	if f := s.spare.Load(); f != nil {
 		if f.set == s.settings.Load() && !s.lacks(f.w.Path()) {
-			return true
+			return nil
 		}
 		if s.spare.CompareAndSwap(f, nil) {
 			f.discard(s)
@@ -264,14 +272,14 @@ func (s *Store) prepareSpare() bool {
 			s.say(text)
 			s.later(event{3, msgStore, text})
 		}
-		return false
+		return err
 	}
 	if err := s.preparing.Swap(nil); err != nil && outOfSpace(*err) {
 		s.room.again()
 	}
 	s.spare.Store(f)
 	s.progress.ring()
-	return true
+	return nil
 }
 
 // discardStale removes files that were prepared with other settings.
@@ -287,8 +295,10 @@ func (s *Store) discardStale() {
 
 // notReady says why a slot has no file to append to.
 func (s *Store) notReady() error {
-	if err := s.preparing.Load(); err != nil {
-		return fmt.Errorf("prepare the next file: %w", *err)
+	for _, err := range [...]*error{s.preparing.Load(), s.refusal.Load()} {
+		if err != nil {
+			return fmt.Errorf("prepare the next file: %w", *err)
+		}
 	}
 	return errNoFile
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
 )
@@ -97,5 +98,68 @@ func testWhileRoom(t *testing.T, ops []string, rotate bool) {
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRotateOnFullDisk rotates where nobody sends anything: the next file cannot
+// be made, so that it is said, each time, until there is space.
+func TestRotateOnFullDisk(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		grow bool // it is the current file that takes the space first, and gets none
+	}{
+		{"the next file cannot be made", false},
+		{"the current file cannot grow", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testRotateOnFullDisk(t, tt.grow) })
+		})
+	}
+}
+
+func testRotateOnFullDisk(t *testing.T, grow bool) {
+	fsys := &hookFS{}
+	cfg := testConfig(t.TempDir(), fsys)
+	cfg.Limits.MaxFileSize = 64 << 20 // grows
+	s := open(t, cfg)
+	appendNumbered(t, s, 0, 1)
+	synctest.Wait()
+	fsys.set(func(op, _ string) error {
+		if op == "allocate" {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	rotate := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		return s.WhileRoom(ctx, s.Rotate)
+	}
+	if err := rotate(); err != nil {
+		t.Fatalf("with a prepared file: %v", err)
+	}
+	s.system.f.grow.Store(grow)
+	for i := range 3 {
+		appendNumbered(t, s, 1+i, 1)
+		synctest.Wait()
+		if err := rotate(); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("without one: %v, want ENOSPC", err)
+		}
+	}
+	set := cfg.Settings
+	set.CompressThreshold = 1000
+	before := s.settings.Load().CompressThreshold
+	if err := s.Configure(t.Context(), set); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("configure: %v, want ENOSPC", err)
+	}
+	if after := s.settings.Load().CompressThreshold; after != before {
+		t.Errorf("settings that failed are in force: threshold %d, want %d", after, before)
+	}
+	if err := s.WhileRoom(t.Context(), s.Synchronize); err != nil {
+		t.Errorf("sync of what has its place: %v", err)
+	}
+	fsys.set(nil)
+	if err := rotate(); err != nil {
+		t.Errorf("when there is space again: %v", err)
 	}
 }

@@ -109,6 +109,7 @@ type Store struct {
 	pending []event           // own entries that found no room; guarded by eventMu
 
 	preparing atomic.Pointer[error] // why the last prepare failed; nil: it did not
+	refusal   atomic.Pointer[error] // why makeSpace failed when it last ran; nil: it did not
 	refused   atomic.Uint64         // monotonic time before which the disk is not asked for space again
 	counts    counts
 	closed    atomic.Bool
@@ -218,13 +219,18 @@ func (s *Store) set(set Settings) (avail uint64, err error) {
 }
 
 // Configure changes the settings and begins new files, which have them. It
-// returns as Rotate does.
+// returns as Rotate does; with an error the settings are as they were.
 func (s *Store) Configure(ctx context.Context, set Settings) error {
+	old := s.settings.Load()
 	if _, err := s.set(set); err != nil {
 		return fmt.Errorf("configure %s: %w", s.dir, err)
 	}
 	s.janitor.Ring() // prepares a file with these settings
-	return s.Rotate(ctx)
+	err := s.Rotate(ctx)
+	if err != nil {
+		s.settings.Store(old)
+	}
+	return err
 }
 
 // Free is the space that the journal may still take, in bytes, as the last
@@ -308,10 +314,23 @@ func (s *Store) Synchronize(ctx context.Context) error {
 
 // Rotate archives every file that has entries and begins new ones. It returns
 // when the new files have their names; the old ones may still be on their way
-// to the disk.
+// to the disk. When the disk refuses the next file, tried once more, the error
+// wraps why.
 func (s *Store) Rotate(ctx context.Context) error {
+	known := s.refusal.Load()
+	if s.spare.Load() == nil {
+		s.refused.Store(0)
+		s.janitor.Ring()
+	}
 	for _, sl := range s.slots() {
-		if err := s.await(ctx, sl.rotateAsked); err != nil {
+		err := s.await(ctx, func() error {
+			err := sl.rotateAsked()
+			if why := s.refusal.Load(); sl == s.system && errors.Is(err, errNoFile) && why != nil && why != known {
+				return fmt.Errorf("prepare the next file: %w", *why)
+			}
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("rotate %s: %w", sl.base, err)
 		}
 	}
