@@ -54,7 +54,7 @@ func TestOwnFileIsNotForeign(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer w.Close() //nolint:errcheck // nothing is in it
+			defer w.Close()
 			f, err := x.OpenFile(path, os.O_RDONLY, 0)
 			if err != nil {
 				t.Fatal(err)
