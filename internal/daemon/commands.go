@@ -29,7 +29,7 @@ func (d *daemon) Synchronize(ctx context.Context) error {
 		if err := d.ingest.Barrier(ctx); err != nil {
 			return err
 		}
-		return d.store.Synchronize(ctx)
+		return errors.Join(d.store.Synchronize(ctx), d.remote.Synchronize(ctx))
 	})
 	if err != nil {
 		return err
@@ -39,7 +39,10 @@ func (d *daemon) Synchronize(ctx context.Context) error {
 
 // Rotate implements control.Daemon.
 func (d *daemon) Rotate(ctx context.Context) error {
-	if err := d.store.WhileRoom(ctx, d.store.Rotate); err != nil {
+	err := d.store.WhileRoom(ctx, func(ctx context.Context) error {
+		return errors.Join(d.store.Rotate(ctx), d.remote.Rotate(ctx))
+	})
+	if err != nil {
 		return err
 	}
 	return d.stamp("rotated")
@@ -156,7 +159,7 @@ func (d *daemon) Status() control.Status {
 		},
 		Counts: []control.Count{},
 	}
-	for _, f := range st.Files {
+	for _, f := range append(st.Files, d.remote.Status().Files...) {
 		file := control.File{
 			Path: f.Path, Entries: f.Entries, Bytes: f.Bytes, Unwritten: f.Buffered, Unsynced: f.Unsynced,
 			Fill: int(f.Fill * 100), SeqnumID: f.SeqnumID.String(), TailSeqnum: f.TailSeqnum,
@@ -188,15 +191,15 @@ func (d *daemon) counts() []web.Count {
 	for _, c := range d.store.Status().Counts {
 		counts = append(counts, web.Count{Name: "store", Reason: c.Reason, N: c.N})
 	}
-	return counts
+	return append(counts, d.remoteCounts()...)
 }
 
 // stats is what /metrics shows.
 func (d *daemon) stats() web.Stats {
-	st := d.store.Status()
+	st, remote := d.store.Status(), d.remote.Status()
 	return web.Stats{
 		Version: d.o.Version, Counts: d.counts(),
-		Syncs: st.Syncs, SyncErrors: st.SyncErrors, SyncSeconds: st.SyncTime.Seconds(),
+		Syncs: st.Syncs + remote.Syncs, SyncErrors: st.SyncErrors + remote.SyncErrors, SyncSeconds: st.SyncTime.Seconds(),
 		Unsynced: st.Unsynced, Buffered: st.Buffered, Buffer: st.Buffer,
 		Usage: st.Usage.Bytes, Available: st.Usage.Available, DiskFull: st.Full,
 	}

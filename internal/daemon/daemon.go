@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
 	"github.com/tidemark-log/tidemark/internal/ingest"
+	"github.com/tidemark-log/tidemark/internal/remote"
 	"github.com/tidemark-log/tidemark/internal/store"
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/internal/web"
@@ -59,6 +60,7 @@ type daemon struct {
 	boot     entry.ID
 
 	store     *store.Store
+	remote    *remote.Files
 	ingest    *ingest.Ingest
 	control   *control.Server
 	web       *web.Server
@@ -90,6 +92,9 @@ func (d *daemon) live(ctx context.Context) error {
 	defer signal.Stop(d.signals)
 	if err := d.open(); err != nil {
 		d.sayUnsaid()
+		if d.remote != nil {
+			d.remote.Close() //nolint:errcheck // the error at hand says more
+		}
 		if d.store != nil {
 			d.store.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the error at hand says more
 		}
@@ -141,6 +146,9 @@ func (d *daemon) open() error {
 		d.warn(text)
 	}
 	d.unsaid = nil
+	if err = d.openRemote(); err != nil {
+		return err
+	}
 	if d.ingest, err = ingest.Open(d.ingestConfig(set), d.store); err != nil {
 		return err
 	}
@@ -184,7 +192,7 @@ func (d *daemon) serve(ctx context.Context) error {
 		err = cause
 	}
 	stopSignals()
-	drainErr := d.drain(&received)
+	drainErr := errors.Join(d.drain(&received), d.closeRemote())
 	d.tellStop(cause, drainErr)
 	err = errors.Join(err, drainErr, d.store.Close(context.WithoutCancel(ctx)))
 	closeDoors()

@@ -142,9 +142,10 @@ func (d *daemon) webConfig() web.Config {
 		NewDecoder: func(peer string) web.Decoder {
 			return &countedDecoder{JSONDecoder: d.ingest.NewJSONDecoder(peer), counts: &d.decoded}
 		},
-		Stats: d.stats,
-		Ready: d.ready,
-		Least: d.least,
+		Uploads: d.remote,
+		Stats:   d.stats,
+		Ready:   d.ready,
+		Least:   d.least,
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"syscall"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
@@ -180,7 +179,7 @@ func (s *Server) unappended(line int, err error) *refusal {
 	case errors.Is(err, journal.ErrBufferFull):
 		s.counts.bufferFull.Add(1)
 		return &refusal{http.StatusServiceUnavailable, line, errors.New("the buffer is full: send again from this line on")}
-	case errors.Is(err, syscall.ENOSPC):
+	case diskFull(err):
 		s.counts.diskFull.Add(1)
 		return &refusal{http.StatusInsufficientStorage, line, errors.New("the disk is full: send again from this line on when there is space")}
 	default:
@@ -191,7 +190,7 @@ func (s *Server) unappended(line int, err error) *refusal {
 
 // unreached is a level that what was taken has not reached.
 func (s *Server) unreached(err error) *refusal {
-	if errors.Is(err, syscall.ENOSPC) {
+	if diskFull(err) {
 		s.counts.diskFull.Add(1)
 		return &refusal{status: http.StatusInsufficientStorage, err: fmt.Errorf("%w: what was accepted waits in memory until there is space", err)}
 	}

@@ -12,11 +12,18 @@ import (
 // ingestPath is where entries come in; all its answers have one form.
 const ingestPath = "/ingest"
 
+// uploadPath is where the journals of other machines come in.
+const uploadPath = "/upload"
+
 // routes is what is where. Every path says itself which method it wants.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+ingestPath, s.ingest)
 	mux.HandleFunc(ingestPath, s.notPost)
+	if s.cfg.Uploads != nil {
+		mux.HandleFunc("POST "+uploadPath, s.upload)
+		mux.HandleFunc(uploadPath, s.notUpload)
+	}
 	for path, page := range map[string]http.Handler{
 		"/ping": text("PONG"), "/healthz": text("ok"), "/readyz": http.HandlerFunc(s.ready), "/metrics": s.metrics(),
 	} {
@@ -30,13 +37,17 @@ func (s *Server) routes() *http.ServeMux {
 }
 
 // pages is the answer at /.
-const pages = "tidemark: POST JSON lines to /ingest?ack=appended|synced; GET /ping, /healthz, /readyz, /metrics"
+const pages = "tidemark: POST JSON lines to /ingest?ack=appended|synced, journals to /upload; GET /ping, /healthz, /readyz, /metrics"
 
 // refuse answers a request that reaches no page, in the form of the answers of
 // the path it was meant for.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, text string) {
 	if r.URL.Path == ingestPath {
 		s.reply(w, answer{}, &refusal{status: status, err: errors.New(text)})
+		return
+	}
+	if r.URL.Path == uploadPath {
+		s.replyUpload(w, r, answer{}, &refusal{status: status, err: errors.New(text)})
 		return
 	}
 	http.Error(w, text, status)

@@ -1,7 +1,7 @@
 // Package web is the HTTP door of the daemon: JSON lines come in at /ingest and
-// are answered once they are as safe as the client asks for; /ping, /healthz,
-// /readyz and /metrics tell how the daemon is. It reads no file and keeps no
-// entry.
+// are answered once they are as safe as the client asks for; so do the journals of
+// other machines at /upload; /ping, /healthz, /readyz and /metrics tell how the
+// daemon is. It reads no file and keeps no entry.
 package web
 
 import (
@@ -43,6 +43,8 @@ type Config struct {
 	// NewDecoder makes the decoder of a request from peer, the address of a
 	// client, empty on a Unix socket.
 	NewDecoder func(peer string) Decoder
+	// Uploads takes what other machines send. Nil: there is no /upload.
+	Uploads Uploads
 	// Least returns the level that every answer waits for at least: Synced while
 	// the sync policy is all. Nil: Appended.
 	Least func() settle.Level
@@ -55,6 +57,11 @@ type Config struct {
 	MaxBody int64
 	// MaxLine bounds a line in bytes. 0: DefaultMaxLine.
 	MaxLine int
+	// MaxEntry bounds an uploaded entry in bytes. 0: DefaultMaxEntry.
+	MaxEntry int64
+	// MaxUploads bounds the uploads in progress; more are refused for now. 0:
+	// DefaultMaxUploads.
+	MaxUploads int
 	// MaxConns bounds the open connections of each listener; more wait in the
 	// kernel's queue. 0: DefaultMaxConns.
 	MaxConns int
@@ -86,6 +93,7 @@ type Server struct {
 	cfg     Config
 	handler http.Handler
 	counts  counts
+	uploads uploads
 }
 
 // New builds a server; it listens on nothing yet.
@@ -95,6 +103,12 @@ func New(cfg Config) *Server {
 	}
 	if cfg.MaxLine <= 0 {
 		cfg.MaxLine = DefaultMaxLine
+	}
+	if cfg.MaxEntry <= 0 {
+		cfg.MaxEntry = DefaultMaxEntry
+	}
+	if cfg.MaxUploads <= 0 {
+		cfg.MaxUploads = DefaultMaxUploads
 	}
 	if cfg.MaxConns <= 0 {
 		cfg.MaxConns = DefaultMaxConns
@@ -174,13 +188,15 @@ type counts struct {
 	badType    atomic.Uint64
 	badHost    atomic.Uint64
 	badOrigin  atomic.Uint64 // sent by the page of another site
+
+	uploaded, uploadedBytes atomic.Uint64 // as entries and bytes, at /upload
 }
 
 // Counts returns what came in, by reason; the reason of accepted entries is
 // "entries".
 func (s *Server) Counts() []Count {
 	c := &s.counts
-	return []Count{
+	counts := []Count{
 		{"http", "entries", c.entries.Load()},
 		{"http", "bytes", c.bytes.Load()},
 		{"http", "bad_line", c.badLine.Load()},
@@ -192,4 +208,8 @@ func (s *Server) Counts() []Count {
 		{"http", "bad_host", c.badHost.Load()},
 		{"http", "bad_origin", c.badOrigin.Load()},
 	}
+	if s.cfg.Uploads != nil {
+		counts = append(counts, Count{"upload", "entries", c.uploaded.Load()}, Count{"upload", "bytes", c.uploadedBytes.Load()})
+	}
+	return counts
 }

@@ -1,0 +1,298 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal"
+	"github.com/tidemark-log/tidemark/settle"
+)
+
+// asidePause is the least time between two files of a peer that are set aside
+// because a sync has failed.
+const asidePause = time.Minute
+
+// peer is who uploads, and its file.
+type peer struct {
+	files *Files
+	base  string        // of its files' names
+	turn  chan struct{} // holds a value while somebody has the peer; guards what follows
+
+	w        *journal.Writer // nil: closed
+	pos      journal.Pos     // behind the last entry appended to w
+	seqnumID entry.ID        // sequence that a new file goes on with
+	seqnum   uint64
+	breaks   allowance
+	aside    time.Time // when a file was last set aside
+	gone     bool      // its file has become an archive, the peer is not known any more
+	ended    bool      // no file is opened any more
+
+	current atomic.Pointer[journal.Writer] // w, for those who look only
+	used    atomic.Int64                   // µs since 1970 of the last append
+}
+
+// release gives the peer back.
+func (p *peer) release() { <-p.turn }
+
+// have makes w, which may be nil, the current writer.
+func (p *peer) have(w *journal.Writer) {
+	if was := p.w != nil; was != (w != nil) {
+		if was {
+			p.files.open.Add(-1)
+		} else if p.files.open.Add(1) > int64(p.files.cfg.MaxOpen) {
+			p.files.bell.Ring()
+		}
+	}
+	p.w, p.pos = w, 0
+	p.current.Store(w)
+}
+
+// append is Files.Append.
+func (p *peer) append(ctx context.Context, entries []entry.Entry) (t journal.Ticket, done int, err error) {
+	for done < len(entries) {
+		if err := p.ready(ctx); err != nil {
+			return t, done, err
+		}
+		w := p.w
+		pos, n, err := w.TryAppend(entries[done:])
+		p.pos = pos
+		if n > 0 {
+			t.Add(w, pos)
+			p.breaks.earn(n)
+			done += n
+		}
+		if err != nil {
+			if err := p.resolve(ctx, err); err != nil {
+				return t, done, err
+			}
+		}
+	}
+	return t, done, nil
+}
+
+// resolve does what lets an append go on that has ended with err.
+func (p *peer) resolve(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, journal.ErrBufferFull):
+		// Unlike an Append that waits for room, this learns that the disk is full.
+		return p.w.Wait(ctx, p.pos, settle.Appended)
+	case errors.Is(err, journal.ErrFull):
+		reason, _ := p.w.RotateDue()
+		return p.rotate(reason)
+	case errors.Is(err, journal.ErrOrder):
+		if !p.breaks.take(time.Now()) {
+			return ErrDisorder
+		}
+		p.files.counts.breaks.Add(1)
+		reason := "order broken"
+		var bad *journal.EntryError
+		if errors.As(err, &bad) && bad.Detail != "" {
+			reason += ": monotonic time " + bad.Detail
+		}
+		return p.rotate(reason)
+	default:
+		return err
+	}
+}
+
+// ready makes sure that there is a file that takes entries.
+func (p *peer) ready(ctx context.Context) error {
+	if p.w != nil {
+		st := p.w.Stats()
+		switch {
+		case p.files.lacks(st.Path):
+			w := p.w
+			p.remember(w)
+			p.have(nil)
+			w.Close() //nolint:errcheck // what it held is gone
+			p.files.event(2, "%s.journal was removed while it was being written: what it held is gone, a new file is begun", p.base)
+		case st.SyncErr != nil:
+			if err := p.setAside(st.SyncErr); err != nil {
+				return err
+			}
+		case st.WriteErr != nil: // nothing is taken on top of what cannot be written
+			if err := p.w.Wait(ctx, p.pos, settle.Appended); err != nil {
+				return err
+			}
+		}
+	}
+	if p.w != nil {
+		return nil
+	}
+	return p.open()
+}
+
+// remember keeps the sequence of w for the next file.
+func (p *peer) remember(w *journal.Writer) { p.seqnumID, p.seqnum = w.Seqnum() }
+
+// setAside ends a file whose sync has failed: it is not trusted any more. On a
+// disk that fails every sync that is done once in asidePause.
+func (p *peer) setAside(cause error) error {
+	if now := time.Now(); now.Sub(p.aside) < asidePause {
+		return cause
+	}
+	w := p.w
+	kept := p.disposed()
+	if err := w.Rename(p.files.path(kept)); err != nil && filepath.Base(w.Path()) != kept {
+		return err
+	}
+	p.aside = time.Now()
+	p.remember(w)
+	p.have(nil)
+	w.Close() //nolint:errcheck // its sync has failed, which is told here
+	p.files.event(2, "%s.journal set aside as %s, since a sync of it failed: what it holds may not survive a power cut: %v", p.base, kept, cause)
+	return nil
+}
+
+func (p *peer) disposed() string {
+	return journal.DisposedName(p.base, uint64(time.Now().UnixMicro()), rand.Uint64())
+}
+
+// rotate makes the current file an archive. It waits until the file is synced;
+// with an error it is still the current one.
+func (p *peer) rotate(reason string) error {
+	w := p.w
+	if err := w.Settle(context.Background()); err != nil {
+		if st := w.Stats(); st.SyncErr != nil {
+			return p.setAside(st.SyncErr)
+		}
+		return err
+	}
+	st := w.Stats()
+	kept := journal.ArchiveName(p.base, st.SeqnumID, st.HeadSeqnum, st.HeadRealtime)
+	if err := w.Rename(p.files.path(kept)); err != nil {
+		return err
+	}
+	p.remember(w)
+	p.have(nil)
+	if err := w.Archive(context.Background()); err != nil {
+		// It is whole and synced; the next start repairs its state.
+		p.files.event(3, "%s: %v", kept, err)
+	}
+	p.files.counts.rotations.Add(1)
+	p.files.event(6, "%s.journal rotated to %s: %s", p.base, kept, reason)
+	if p.files.cfg.Rotated != nil {
+		p.files.cfg.Rotated()
+	}
+	return nil
+}
+
+// close closes the file, which can be gone on with.
+func (p *peer) close() error {
+	w := p.w
+	if w == nil {
+		return nil
+	}
+	p.remember(w)
+	p.have(nil)
+	if err := w.Close(); err != nil {
+		p.files.event(3, "%v", err)
+		return err
+	}
+	return nil
+}
+
+// retire makes the peer's file an archive and forgets the peer. False: it cannot
+// now.
+func (p *peer) retire() bool {
+	if p.gone || p.ended {
+		return false
+	}
+	if p.w == nil && !p.files.lacks(p.files.path(p.base+".journal")) {
+		if err := p.open(); err != nil {
+			return false
+		}
+	}
+	if p.w != nil {
+		if p.w.Stats().Entries == 0 {
+			if p.discard() != nil {
+				return false
+			}
+		} else if p.rotate("more than "+fmt.Sprint(p.files.cfg.MaxPeers)+" peers") != nil {
+			return false
+		}
+	}
+	p.gone = true
+	p.files.mu.Lock()
+	delete(p.files.peers, p.base)
+	p.files.mu.Unlock()
+	return true
+}
+
+// discard removes the current file, which has no entries.
+func (p *peer) discard() error {
+	w := p.w
+	p.remember(w)
+	p.have(nil)
+	return errors.Join(p.files.fs.Remove(w.Path()), w.Close())
+}
+
+// open opens the current file, or begins a new one.
+func (p *peer) open() error {
+	if p.ended {
+		return ErrClosed
+	}
+	if p.files.open.Load() >= 2*int64(p.files.cfg.MaxOpen) {
+		p.files.bell.Ring()
+		return ErrPeers
+	}
+	if err := p.takeCurrent(); err != nil || p.w != nil {
+		return err
+	}
+	o := p.files.options()
+	o.SeqnumID, o.Seqnum = p.seqnumID, p.seqnum
+	w, err := journal.Create(p.files.path(p.base+".journal"), o)
+	if err != nil {
+		return err
+	}
+	p.have(w)
+	return nil
+}
+
+// options of every file.
+func (f *Files) options() journal.Options {
+	set := f.cfg.Settings()
+	return journal.Options{
+		FS:                f.cfg.FS,
+		Flavour:           journal.Flavour{NoCompression: set.NoCompression},
+		MachineID:         f.cfg.MachineID,
+		MaxSize:           set.MaxSize,
+		Sync:              set.Sync,
+		Index:             set.Index,
+		Buffer:            buffer,
+		CompressThreshold: set.CompressThreshold,
+		Observe: func(effect string, _ time.Duration, _ uint64, err error) {
+			if effect != "sync" {
+				return
+			}
+			f.counts.syncs.Add(1)
+			if err != nil {
+				f.counts.syncErrors.Add(1)
+			}
+		},
+	}
+}
+
+// goOnOptions are the options of a file that is gone on with: its last entry may be
+// later than this machine's clock.
+func (f *Files) goOnOptions() journal.Options {
+	o := f.options()
+	o.Clock = func() (uint64, uint64) { return math.MaxUint64, 0 }
+	return o
+}
+
+func (f *Files) path(name string) string { return filepath.Join(f.cfg.Dir, name) }
+
+// lacks reports whether there is no file of that name.
+func (f *Files) lacks(path string) bool {
+	_, err := f.fs.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
