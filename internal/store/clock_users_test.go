@@ -3,11 +3,13 @@ package store
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal"
 )
 
 // TestClockStepsOfUsers sets the clock back and forth while three users' files
@@ -56,10 +58,33 @@ func testClockStepsOfUsers(t *testing.T, seed uint64) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	verifyAll(t, dir)
+	for _, name := range verifyAll(t, dir) {
+		checkTimes(t, filepath.Join(dir, testMachine.String(), name))
+	}
 	for user, prefix := range map[uint32]string{0: "system", 1000: "user-1000", 1001: "user-1001"} {
 		if diff := cmp.Diff(want[user], storedIn(t, dir, false, prefix)); diff != "" {
 			t.Errorf("user %d (-want +got):\n%s", user, diff)
 		}
+	}
+}
+
+// checkTimes wants the times of a file never to go back, which no verification
+// asks for as regards the realtime clock.
+func checkTimes(t *testing.T, path string) {
+	t.Helper()
+	j, err := journal.Open([]string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	var realtime, monotonic uint64
+	for e, err := range j.All() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Realtime < realtime || e.Monotonic < monotonic {
+			t.Errorf("%s: entry %d is at %d, %d after one at %d, %d", path, e.Seqnum, e.Realtime, e.Monotonic, realtime, monotonic)
+		}
+		realtime, monotonic = e.Realtime, e.Monotonic
 	}
 }
