@@ -89,7 +89,7 @@ func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin
 	if s.level, s.fields, err = sendFields(o, fields, command); err != nil {
 		return err
 	}
-	give := func() error {
+	give := func(reading context.Context) error {
 		switch {
 		case len(command) > 0:
 			return s.command(ctx, command, stdin)
@@ -98,7 +98,7 @@ func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin
 		case hasMessage(fields):
 			return s.send(nil, s.level)
 		default:
-			return s.input(ctx, stdin)
+			return s.input(reading, stdin)
 		}
 	}
 	if o.acked {
@@ -113,12 +113,13 @@ func runSend(ctx context.Context, o *sendOptions, args []string, dash int, stdin
 		return err
 	}
 	defer s.close()
-	return give()
+	return give(ctx)
 }
 
 // acknowledged sends what give gives, and waits until all of it has reached the
-// level of --ack.
-func (s *sender) acknowledged(ctx context.Context, o *sendOptions, give func() error) error {
+// level of --ack. The context of give ends when a call has failed: then no more
+// input is waited for.
+func (s *sender) acknowledged(ctx context.Context, o *sendOptions, give func(context.Context) error) error {
 	level, err := ackLevel(o.ack)
 	if err != nil {
 		return err
@@ -131,12 +132,14 @@ func (s *sender) acknowledged(ctx context.Context, o *sendOptions, give func() e
 		return err
 	}
 	defer s.close()
+	reading, stopReading := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer stopReading()
 		s.acks.run(ctx)
 	}()
-	err = give()
+	err = give(reading)
 	s.acks.end()
 	<-ended
 	return withAcks(err, s.acks.result())

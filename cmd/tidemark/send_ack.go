@@ -94,22 +94,30 @@ func (a *acker) add(fields []entry.Field) error {
 func (a *acker) run(ctx context.Context) {
 	for batch := a.next(); len(batch) > 0; batch = a.next() {
 		done, err := a.client.Append(ctx, batch, a.level.String())
-		a.mu.Lock()
-		if l, lerr := settle.ParseLevel(done.Ack); lerr == nil && l >= a.level {
-			a.acked += done.Accepted - done.Dropped
-			a.dropped += done.Dropped
-		}
-		if err == nil && done.Accepted != len(batch) {
-			err = fmt.Errorf("the daemon has taken %d of %d entries", done.Accepted, len(batch))
-		}
-		if a.err = err; err != nil {
-			a.changed.Broadcast()
-		}
-		a.mu.Unlock()
-		if err != nil {
+		if !a.answered(len(batch), done, err) {
 			return
 		}
 	}
+}
+
+// answered counts what a call of n entries has come to, and reports whether there
+// may be another. Only what the daemon says is believed: an answer without an
+// error has to name all entries, and the level.
+func (a *acker) answered(n int, done control.Appended, err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	level, lerr := settle.ParseLevel(done.Ack)
+	reached := lerr == nil && level >= a.level
+	if reached {
+		a.acked += done.Accepted - done.Dropped
+		a.dropped += done.Dropped
+	}
+	if err == nil && (!reached || done.Accepted != n) {
+		err = fmt.Errorf("the daemon answers that %d of %d entries are %s", done.Accepted, n, done.Ack)
+	}
+	a.err = err
+	a.changed.Broadcast()
+	return err == nil
 }
 
 // next waits for entries; none are left when it returns none.
