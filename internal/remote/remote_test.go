@@ -195,8 +195,8 @@ func TestPeers(t *testing.T) {
 	r.say("../x y@z\\", 7, "odd")
 	r.wantNames("remote-..\\x2fx\\x20y\\x40z\\x5c.journal", "remote-192.0.2.1.journal", "remote-fe80::1%eth0.journal")
 	r.wantStored(map[string][]string{
-		"192.0.2.1":               {"1 a@100", "2 b@110", "3 c@500"},
-		"fe80::1%eth0":            {"1 v6@5"},
+		"192.0.2.1":             {"1 a@100", "2 b@110", "3 c@500"},
+		"fe80::1%eth0":          {"1 v6@5"},
 		`..\x2fx\x20y\x40z\x5c`: {"1 odd@7"},
 	})
 	if _, n, err := r.Append(t.Context(), "x", entries(entry.ID{}, 1, "late")); n != 0 || !errors.Is(err, ErrClosed) {
