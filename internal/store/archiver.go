@@ -17,7 +17,7 @@ func (s *Store) archive(ctx context.Context) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
-		done := s.archiveQueued(context.WithoutCancel(ctx), false)
+		refused := s.archiveQueued(context.WithoutCancel(ctx), false)
 		next, err := s.vacuum(0)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
@@ -26,7 +26,7 @@ func (s *Store) archive(ctx context.Context) {
 				s.saySeldom("look for space", err)
 			}
 		}
-		if !done {
+		if refused != nil {
 			next = min(next, retryPause)
 		}
 		timer.Reset(next)
@@ -41,19 +41,24 @@ func (s *Store) archive(ctx context.Context) {
 
 // archiveQueued archives the files that have their last name; with last, even
 // those that cannot be written now. A file stays in the queue until it is
-// archived, since Synchronize waits for it too. It returns false when the disk
-// has refused one, which is tried again later: what it has accepted is not lost.
-func (s *Store) archiveQueued(ctx context.Context, last bool) bool {
+// archived, since Synchronize waits for it too. The error says that the disk has
+// refused one, which is tried again later: what it has accepted is not lost. With
+// last it is of all that it has met, but for files that were set aside before.
+func (s *Store) archiveQueued(ctx context.Context, last bool) error {
+	var refused []error
 	s.queueMu.Lock()
 	queue := slices.Clone(s.leaving)
 	s.queueMu.Unlock()
 	for _, l := range queue {
 		if err := l.f.w.SettleIndex(ctx); err != nil && !last {
-			return false
+			return err
 		}
 		if err := l.f.w.Archive(ctx); err != nil && !l.aside {
 			l.f.failed.CompareAndSwap(nil, &err)
 			s.Event(3, msgStore, fmt.Sprintf("archive %s: %v", filepath.Base(l.f.w.Path()), err))
+			if last {
+				refused = append(refused, err)
+			}
 		}
 		s.queueMu.Lock()
 		s.lose(l.f)
@@ -61,7 +66,7 @@ func (s *Store) archiveQueued(ctx context.Context, last bool) bool {
 		s.queueMu.Unlock()
 		s.progress.ring()
 	}
-	return true
+	return errors.Join(refused...)
 }
 
 // maxLost bounds the losses that wait to be reported.

@@ -242,7 +242,7 @@ func (s *Store) Free() uint64 {
 
 // abandon undoes a begin that failed.
 func (s *Store) abandon() {
-	s.archiveQueued(context.Background(), true)
+	s.archiveQueued(context.Background(), true) //nolint:errcheck // the error that led here is told
 	for _, sl := range s.slots() {
 		if sl.f != nil {
 			sl.f.w.Close() //nolint:errcheck // the error that led here is told
@@ -253,7 +253,8 @@ func (s *Store) abandon() {
 
 // Close refuses new entries, archives what was rotated out, settles and closes
 // the current files and removes the prepared one. What has been appended is
-// synced when it returns nil. A second call returns the first one's result.
+// synced when it returns nil, but for what had failed before, which was told. A
+// second call returns the first one's result.
 func (s *Store) Close(ctx context.Context) error {
 	s.closeOnce.Do(func() { s.closeErr = s.close(ctx) })
 	return s.closeErr
@@ -270,8 +271,7 @@ func (s *Store) close(ctx context.Context) error {
 	s.progress.ring()
 	s.stop()
 	s.joined.Wait()
-	errs := []error{s.publish(true)}
-	s.archiveQueued(ctx, true)
+	errs := []error{s.publish(true), s.archiveQueued(ctx, true)}
 	for _, sl := range s.slots() {
 		if sl.f == nil {
 			continue
