@@ -28,6 +28,7 @@ type peer struct {
 
 	w        *journal.Writer // nil: closed
 	pos      journal.Pos     // behind the last entry appended to w
+	latest   uint64          // latest realtime in w, or of an entry that was to be in it
 	seqnumID entry.ID        // sequence that a new file goes on with
 	seqnum   uint64
 	breaks   allowance
@@ -51,7 +52,10 @@ func (p *peer) have(w *journal.Writer) {
 			p.files.bell.Ring()
 		}
 	}
-	p.w, p.pos = w, 0
+	p.w, p.pos, p.latest = w, 0, 0
+	if w != nil {
+		p.latest = w.TailRealtime()
+	}
 	p.current.Store(w)
 }
 
@@ -61,8 +65,15 @@ func (p *peer) append(ctx context.Context, entries []entry.Entry) (t journal.Tic
 		if err := p.ready(ctx); err != nil {
 			return t, done, err
 		}
+		ordered := p.ordered(entries[done:])
+		if ordered == 0 {
+			if err := p.rotate("the clock went back"); err != nil {
+				return t, done, err
+			}
+			continue
+		}
 		w := p.w
-		pos, n, err := w.TryAppend(entries[done:])
+		pos, n, err := w.TryAppend(entries[done : done+ordered])
 		p.pos = pos
 		if n > 0 {
 			t.Add(w, pos)
@@ -76,6 +87,31 @@ func (p *peer) append(ctx context.Context, entries []entry.Entry) (t journal.Tic
 		}
 	}
 	return t, done, nil
+}
+
+// smallStep is how far back in time an entry may be in its file, in µs.
+const smallStep = 10e6
+
+// ordered counts the entries at the front that belong into the current file by
+// their realtime: readers look for a time by bisection. 0 says that the file is to be
+// ended. When that has happened too often it is not: the file is right, only slower
+// to find a time in.
+func (p *peer) ordered(entries []entry.Entry) int {
+	for i := range entries {
+		if at := entries[i].Realtime; at+smallStep >= p.latest {
+			p.latest = max(p.latest, at)
+			continue
+		}
+		if i > 0 {
+			return i
+		}
+		if p.breaks.take(time.Now()) {
+			p.files.counts.breaks.Add(1)
+			return 0
+		}
+		p.latest = entries[i].Realtime
+	}
+	return len(entries)
 }
 
 // resolve does what lets an append go on that has ended with err.

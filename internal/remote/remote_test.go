@@ -275,6 +275,39 @@ func TestOrder(t *testing.T) {
 	r.wantStored(map[string][]string{"p": {"1 a@100", "2 b@110", "3 c@105", "4 d@300"}})
 }
 
+// TestClockBack: an entry that is much earlier begins a new file, in which a time can
+// be found, but only as often as is allowed; none is refused for it.
+func TestClockBack(t *testing.T) {
+	r := newRig(t)
+	const hour = 3600e6
+	boots := func(n int) (all []entry.Entry) {
+		for i := range n {
+			all = append(all, entries(entry.ID{byte(i + 1)}, uint64(1000-i)*hour, fmt.Sprint(i))...)
+		}
+		return all
+	}
+	small := append(entries(entry.ID{1}, 2000*hour, "a"), entries(entry.ID{2}, 2000*hour-10e6, "b")...)
+	if _, n, err := r.Append(t.Context(), "small", small); n != 2 || err != nil {
+		t.Errorf("Append = %d, %v", n, err)
+	}
+	if _, n, err := r.Append(t.Context(), "p", boots(3)); n != 3 || err != nil {
+		t.Errorf("Append = %d, %v", n, err)
+	}
+	r.wantNames("remote-p.journal", "remote-p@0000000000000001.journal", "remote-p@0000000000000002.journal", "remote-small.journal")
+	if _, n, err := r.Append(t.Context(), "many", boots(2*maxBreaks)); n != 2*maxBreaks || err != nil {
+		t.Errorf("Append = %d, %v", n, err)
+	}
+	if got := len(r.names()); got != 4+maxBreaks+1 {
+		t.Errorf("%d files, want %d", got, 4+maxBreaks+1)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"remote-p.journal", "remote-many.journal"} {
+		verify(t, filepath.Join(r.dir, name))
+	}
+}
+
 // TestDisorder: entries that jump back all the time are refused before they have
 // taken a file each, and what came before is kept.
 func TestDisorder(t *testing.T) {
