@@ -30,7 +30,11 @@ lost or any record is torn.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Kind != "" {
 				f.Real, f.RealGlob = o.Real, demo.RealGlob
-				return demo.Feed(cmd.Context(), f, os.Stdin, os.Stdout)
+				err := demo.Feed(cmd.Context(), f, os.Stdin, os.Stdout)
+				if cmd.Context().Err() != nil {
+					return nil // the demo says so, once
+				}
+				return err
 			}
 			return runDemo(cmd.Context(), o)
 		},

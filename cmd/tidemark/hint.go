@@ -60,7 +60,7 @@ func readStep(err error, name string) string {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, journal.ErrNotJournal):
 		return name
 	case errors.As(err, &bad):
-		return "tidemark verify FILE tells more"
+		return "tidemark verify " + bad.Path + " tells more"
 	}
 	return ""
 }

@@ -72,6 +72,9 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if len(j.Files())+len(j.Skipped()) == 0 && !a.query.Quiet {
 		a.sayNoFiles(stderr)
 	}
+	if err := mayReadNone(j); err != nil {
+		return err
+	}
 	out := newQueryOutput(a, stdout)
 	defer out.close()
 	err = a.run(ctx, j, f, out)
@@ -281,4 +284,14 @@ func warnDamage(j *journal.Journal, stderr io.Writer) {
 		step = readStep(problems[0], "")
 	}
 	_, _ = fmt.Fprintf(stderr, "warning: %v%s: %s\n", problems[0], more, step)
+}
+
+// mayReadNone is journalctl's error when there are files and none may be read.
+func mayReadNone(j *journal.Journal) error {
+	i := slices.IndexFunc(j.Skipped(), func(err error) bool { return errors.Is(err, fs.ErrPermission) })
+	if i < 0 || len(j.Files()) > 0 {
+		return nil
+	}
+	err := j.Skipped()[i]
+	return &hintedError{error: wordsf("No journal files were opened due to insufficient permissions."), hint: pathOf(err) + readStep(err, "")}
 }

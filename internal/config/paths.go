@@ -47,7 +47,7 @@ const (
 )
 
 // ErrNoHome: neither the XDG variable nor HOME says where a user's files are.
-var ErrNoHome = errors.New("HOME is not set: name the directory")
+var ErrNoHome = errors.New("HOME is not set: name the directory with --data")
 
 // StateDir is where tidemark keeps what must outlive it.
 func (e Env) StateDir() (string, error) {

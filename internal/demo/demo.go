@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -53,6 +54,7 @@ type stage struct {
 	run     string
 	daemon  *daemon
 	feeders []*child
+	unsaid  error // of a line that could not be printed
 }
 
 // Run plays the demo and prints it to o.Out. It returns ErrLost when the proof
@@ -66,10 +68,20 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	dir, err := makeDir(os.TempDir())
 	if err != nil {
-		return fmt.Errorf("make a directory for the demo: %w", err)
+		return fmt.Errorf("make a directory for the demo: %w: set TMPDIR to a directory that you may write to", err)
 	}
 	s := &stage{o: o, dir: dir, data: filepath.Join(dir, "journal"), run: filepath.Join(dir, "run")}
-	defer func() { err = errors.Join(err, s.end()) }()
+	defer func() {
+		end := s.end()
+		switch {
+		case ctx.Err() != nil:
+			err = context.Cause(ctx) // what else went wrong came of that
+			return
+		case s.unsaid != nil && err == nil:
+			err = fmt.Errorf("print the proof: %w", s.unsaid)
+		}
+		err = errors.Join(err, end)
+	}()
 	return s.play(ctx)
 }
 
@@ -193,7 +205,11 @@ func quote(path string) string {
 }
 
 func (s *stage) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.o.Out, format, args...) // a closed terminal does not change the proof
+	_, err := fmt.Fprintf(s.o.Out, format, args...)
+	// A closed terminal does not change the proof; a full disk hides it.
+	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.EIO) {
+		s.unsaid = err
+	}
 }
 
 func quantile(d []time.Duration, q float64) time.Duration {

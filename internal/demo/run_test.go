@@ -7,12 +7,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -96,8 +98,16 @@ func (l *liar) Synchronize(ctx context.Context) error {
 	return l.Store.Synchronize(ctx)
 }
 
+// answers is what a liar answers to.
+type answers struct{ *liar }
+
 // Status implements control.Daemon.
-func (l *liar) Status() control.Status { return control.Status{Syncs: l.Store.Status().Syncs} }
+func (c answers) Status() control.Status { return control.Status{Syncs: c.Store.Status().Syncs} }
+
+// Append implements control.Daemon. The demo does not call it.
+func (answers) Append(context.Context, control.Peer, []entry.Entry, settle.Level) (control.Appended, error) {
+	return control.Appended{}, errors.ErrUnsupported
+}
 
 // serve is the daemon; it runs until it is killed.
 func serve(args []string) error {
@@ -144,8 +154,57 @@ func serve(args []string) error {
 	ended := make(chan error)
 	go func() { ended <- l.ingest.Run(ctx) }()
 	go func() { ended <- door.Serve(ctx, tcp) }()
-	go func() { ended <- control.New(l, control.Info{}, control.Limits{}).Serve(ctx, varlink) }()
+	go func() { ended <- control.New(answers{l}, control.Info{}, control.Limits{}).Serve(ctx, varlink) }()
 	return <-ended
+}
+
+// quick are options for a demo that takes a fraction of a second.
+func quick(out io.Writer) Options {
+	return Options{
+		Out: out, Stream: 200 * time.Millisecond, Program: os.Args[0], measure: time.Millisecond,
+		Synchronize: func(ctx context.Context, socket string) error {
+			_, err := control.Call(ctx, socket, control.MethodSynchronize, nil)
+			return err
+		},
+		Syncs: func(ctx context.Context, socket string) (uint64, error) {
+			reply, err := control.Call(ctx, socket, control.MethodStatus, nil)
+			if err != nil {
+				return 0, err
+			}
+			var st control.Status
+			err = json.Unmarshal(reply, &st)
+			return st.Syncs, err
+		},
+	}
+}
+
+// fullDisk takes no line.
+type fullDisk struct{ err error }
+
+func (f fullDisk) Write([]byte) (int, error) { return 0, f.err }
+
+// TestProofMustBeSeen plays the demo where it cannot print: on a full disk the
+// proof is not there, on a closed terminal nobody wants it.
+func TestProofMustBeSeen(t *testing.T) {
+	for why, fails := range map[error]bool{syscall.ENOSPC: true, syscall.EPIPE: false} {
+		if err := Run(t.Context(), quick(fullDisk{why})); (err != nil) != fails || fails && !errors.Is(err, why) {
+			t.Errorf("%v: the demo ended with %v", why, err)
+		}
+	}
+}
+
+// TestInterrupted ends the demo before its end: it says that and nothing else.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	interrupt := errors.New("interrupt signal received")
+	o := quick(io.Discard)
+	o.Synchronize = func(context.Context, string) error {
+		cancel(interrupt)
+		return ctx.Err()
+	}
+	if err := Run(ctx, o); err != interrupt { //nolint:errorlint // this very error, alone
+		t.Errorf("the demo ended with %v", err)
+	}
 }
 
 // TestRun plays the demo with a daemon that keeps its word and with three that
@@ -156,22 +215,7 @@ func TestRun(t *testing.T) {
 		t.Run("fault "+fault, func(t *testing.T) {
 			t.Setenv(faultVar, fault)
 			var out bytes.Buffer
-			err := Run(t.Context(), Options{
-				Out: &out, Stream: 200 * time.Millisecond, Program: os.Args[0], measure: time.Millisecond,
-				Synchronize: func(ctx context.Context, socket string) error {
-					_, err := control.Call(ctx, socket, control.MethodSynchronize, nil)
-					return err
-				},
-				Syncs: func(ctx context.Context, socket string) (uint64, error) {
-					reply, err := control.Call(ctx, socket, control.MethodStatus, nil)
-					if err != nil {
-						return 0, err
-					}
-					var st control.Status
-					err = json.Unmarshal(reply, &st)
-					return st.Syncs, err
-				},
-			})
+			err := Run(t.Context(), quick(&out))
 			if fault == "" {
 				if err != nil {
 					t.Errorf("%v\n%s", err, &out)
