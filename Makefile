@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 FUZZALL  ?= 1h
 SEEDS    ?= 2000
 
-.PHONY: all build test benchtest vet lint fmt race cross fuzz long crash demo bench vuln ci
+.PHONY: all build test benchtest vet lint fmt race cross fuzz long crash demo bench slowfs vuln ci
 all: build vet lint test
 
 build:
@@ -37,6 +37,8 @@ demo:
 	$(GO) run ./cmd/tidemark demo
 bench: build
 	cd bench && $(GO) run . -tidemark ../bin/tidemark
+slowfs:
+	$(GO) run ./internal/slowfs/cmd/slowfs $(SLOWFS)
 vuln:
 	$(TOOL) govulncheck ./...
 ci:
