@@ -142,10 +142,11 @@ func (d *daemon) webConfig() web.Config {
 		NewDecoder: func(peer string) web.Decoder {
 			return &countedDecoder{JSONDecoder: d.ingest.NewJSONDecoder(peer), counts: &d.decoded}
 		},
-		Uploads: d.remote,
-		Stats:   d.stats,
-		Ready:   d.ready,
-		Least:   d.least,
+		Requests: requests{d},
+		Uploads:  d.remote,
+		Stats:    d.stats,
+		Ready:    d.ready,
+		Least:    d.least,
 	}
 }
 

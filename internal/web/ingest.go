@@ -47,11 +47,19 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request) {
 	if refused == nil {
 		refused = s.acceptable(r)
 	}
+	key := ""
+	if refused == nil {
+		key, refused = s.key(r)
+	}
 	if refused != nil {
 		s.reply(w, answer{}, refused)
 		return
 	}
-	n, dropped, ticket, refused := s.take(w, r)
+	if key != "" {
+		s.ingestOnce(w, r, key, level)
+		return
+	}
+	n, dropped, ticket, refused := s.take(w, r, nil)
 	reached, err := s.wait(r.Context(), ticket, level)
 	if err != nil {
 		failure := s.unreached(err)
@@ -80,9 +88,6 @@ func (s *Server) level(r *http.Request) (settle.Level, *refusal) {
 
 // acceptable looks at the headers.
 func (s *Server) acceptable(r *http.Request) *refusal {
-	if r.Header.Get("Idempotency-Key") != "" {
-		return &refusal{status: http.StatusBadRequest, err: errors.New("the Idempotency-Key header is not supported yet: send without it")}
-	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || (kind != "application/x-ndjson" && kind != "application/json") {
 		s.counts.badType.Add(1)
@@ -111,8 +116,9 @@ func (s *Server) tooLarge(line int) *refusal {
 }
 
 // take appends the lines of the body. It returns how many, how many the decoder
-// has dropped, and the ticket of all appended.
-func (s *Server) take(w http.ResponseWriter, r *http.Request) (n, dropped int, all journal.Ticket, refused *refusal) {
+// has dropped, and the ticket of all appended. once is nil for a request without a
+// key; what it had is counted and not appended again.
+func (s *Server) take(w http.ResponseWriter, r *http.Request, once *try) (n, dropped int, all journal.Ticket, refused *refusal) {
 	body := io.Reader(http.MaxBytesReader(w, r.Body, s.cfg.MaxBody))
 	if r.Header.Get("Content-Encoding") == "gzip" || r.Header.Get("Content-Encoding") == "x-gzip" {
 		z, err := gzip.NewReader(body)
@@ -127,6 +133,9 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) (n, dropped int, a
 		line, err := lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
+			if once != nil && n < once.had {
+				return 0, 0, all, once.another(n)
+			}
 			return n, dropped, all, nil
 		case errors.Is(err, errLineTooLong):
 			return n, dropped, all, s.tooLarge(number)
@@ -144,6 +153,13 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) (n, dropped int, a
 		if len(e.Fields) == 0 {
 			dropped++
 			continue
+		}
+		if once != nil {
+			if n < once.had {
+				n++
+				continue
+			}
+			e.Fields = append(e.Fields, once.field)
 		}
 		ticket, err := s.cfg.Sink.TryAppend([]entry.Entry{e})
 		if err != nil {
@@ -228,7 +244,7 @@ func (s *Server) reply(w http.ResponseWriter, a answer, refused *refusal) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable || status == http.StatusConflict {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(s.cfg.RetryAfter.Seconds()))))
 	}
 	w.WriteHeader(status)

@@ -157,10 +157,6 @@ func refusedCases() []ingestCase {
 			name: "brotli", header: map[string]string{"Content-Encoding": "br"}, body: "{a}", status: 415,
 			answer: `{"accepted":0,"error":"unknown Content-Encoding: gzip -c FILE | curl -H 'Content-Type: application/x-ndjson' -H 'Content-Encoding: gzip' --data-binary @- http://localhost:19531/ingest"}`,
 		},
-		{
-			name: "idempotency key", header: map[string]string{"Idempotency-Key": "k"}, body: "{a}", status: 400,
-			answer: `{"accepted":0,"error":"the Idempotency-Key header is not supported yet: send without it"}`,
-		},
 		{name: "body over its limit", body: "{" + strings.Repeat("x", 300) + "}", status: 413, answer: `{"accepted":0,"error":"the body is longer than the limit of 200 bytes"}`},
 		{
 			name: "bomb", header: map[string]string{"Content-Encoding": "gzip"}, body: gz("{a}\n" + strings.Repeat("\n", 100_000)), status: 413,

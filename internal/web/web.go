@@ -48,6 +48,9 @@ type Config struct {
 	// Least returns the level that every answer waits for at least: Synced while
 	// the sync policy is all. Nil: Appended.
 	Least func() settle.Level
+	// Requests finds earlier tries of a request with an Idempotency-Key. Nil: such
+	// requests are refused.
+	Requests Requests
 	// Stats is read by /metrics. Nil: only the door's own counts.
 	Stats func() Stats
 	// Ready returns why the daemon cannot take entries, nil when it can. Nil:
@@ -94,6 +97,7 @@ type Server struct {
 	handler http.Handler
 	counts  counts
 	uploads uploads
+	tries   tries
 }
 
 // New builds a server; it listens on nothing yet.
