@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -145,6 +148,44 @@ func TestRepeatedRequestsAmongRotations(t *testing.T) {
 	}
 	if len(count) != len(want) {
 		t.Errorf("%d messages, want %d", len(count), len(want))
+	}
+}
+
+// TestWhileNamed: files that get another name, or vanish, while they are looked at
+// are looked at again, but not for ever.
+func TestWhileNamed(t *testing.T) {
+	gone, bad := fmt.Errorf("open: %w", fs.ErrNotExist), errors.New("bad")
+	for _, tt := range []struct {
+		name  string
+		lists []string // what is there at each listing; the last one stays
+		looks []error  // of each look; the last one stays
+		want  []string // what was looked at
+		err   error
+	}{
+		{"still", []string{"a"}, []error{nil}, []string{"a"}, nil},
+		{"renamed meanwhile", []string{"a", "b"}, []error{nil}, []string{"a", "b"}, nil},
+		{"gone, under another name", []string{"a", "b"}, []error{gone, nil}, []string{"a", "b"}, nil},
+		{"gone, and the same names again", []string{"a"}, []error{gone, nil}, []string{"a", "a"}, nil},
+		{"unreadable", []string{"a", "b"}, []error{bad}, []string{"a"}, bad},
+		{"gone for ever", []string{"a"}, []error{gone}, slices.Repeat([]string{"a"}, requestLooks), errMoving},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var looked []string
+			listed := 0
+			err := whileNamed(func() ([]string, error) {
+				listed++
+				return []string{tt.lists[min(listed, len(tt.lists))-1]}, nil
+			}, func(paths []string) error {
+				looked = append(looked, paths...)
+				return tt.looks[min(len(looked), len(tt.looks))-1]
+			})
+			if !errors.Is(err, tt.err) {
+				t.Errorf("error %v, want %v", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, looked); diff != "" {
+				t.Errorf("looked at (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -28,27 +28,38 @@ var errMoving = errors.New("the files are being rotated too often: send again la
 // nothing: the hash tables of the files are the index, read by pread.
 type requests struct{ *daemon }
 
-// Stored implements web.Requests. An entry whose file has no name yet, or gets
-// another one, must not be missed: it looks again until the names have stayed.
+// Stored implements web.Requests.
 func (q requests) Stored(ctx context.Context, field entry.Field) (n, aside int, err error) {
-	for range requestLooks {
-		paths, err := q.paths()
-		if err != nil {
-			return 0, 0, err
-		}
-		n, aside, err := countIn(ctx, paths, field)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, 0, err
-		}
-		again, pathsErr := q.paths()
-		if pathsErr != nil {
-			return 0, 0, pathsErr
-		}
-		if err == nil && slices.Equal(paths, again) {
-			return n, aside, nil
-		}
+	err = whileNamed(q.paths, func(paths []string) error {
+		n, aside, err = countIn(ctx, paths, field)
+		return err
+	})
+	return n, aside, err
+}
+
+// whileNamed calls look with the paths of the files until they have kept their
+// names meanwhile: an entry whose file has no name yet, or gets another one, must
+// not be missed.
+func whileNamed(list func() ([]string, error), look func(paths []string) error) error {
+	before, err := list()
+	if err != nil {
+		return err
 	}
-	return 0, 0, errMoving
+	for range requestLooks {
+		lookErr := look(before)
+		if lookErr != nil && !errors.Is(lookErr, fs.ErrNotExist) {
+			return lookErr
+		}
+		after, err := list()
+		if err != nil {
+			return err
+		}
+		if lookErr == nil && slices.Equal(before, after) {
+			return nil
+		}
+		before = after
+	}
+	return errMoving
 }
 
 // Synchronize implements web.Requests.
