@@ -26,6 +26,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // machine is this machine's id in tests.
 var machine = entry.ID{0xaa}
 
+// boot1 is a peer's boot.
+var boot1 = entry.ID{1}
+
 // smallFile is journald's smallest file: 1,536 distinct fields fill it.
 const smallFile = 512 << 10
 
@@ -70,7 +73,7 @@ func (r *rig) begin() {
 // be taken and appended.
 func (r *rig) say(name string, mono uint64, messages ...string) {
 	r.t.Helper()
-	t, n, err := r.Append(r.t.Context(), name, entries(entry.ID{1}, mono, messages...))
+	t, n, err := r.Append(r.t.Context(), name, entries(boot1, mono, messages...))
 	if err != nil || n != len(messages) {
 		r.t.Fatalf("Append = %d, %v", n, err)
 	}
@@ -286,7 +289,7 @@ func TestClockBack(t *testing.T) {
 		}
 		return all
 	}
-	small := append(entries(entry.ID{1}, 2000*hour, "a"), entries(entry.ID{2}, 2000*hour-10e6, "b")...)
+	small := append(entries(boot1, 2000*hour, "a"), entries(entry.ID{2}, 2000*hour-10e6, "b")...)
 	if _, n, err := r.Append(t.Context(), "small", small); n != 2 || err != nil {
 		t.Errorf("Append = %d, %v", n, err)
 	}
@@ -314,7 +317,7 @@ func TestDisorder(t *testing.T) {
 	r := newRig(t)
 	var all []entry.Entry
 	for i := range 3 * maxBreaks {
-		all = append(all, entries(entry.ID{1}, 1000-10*uint64(i), fmt.Sprint(i))...)
+		all = append(all, entries(boot1, 1000-10*uint64(i), fmt.Sprint(i))...)
 	}
 	_, n, err := r.Append(t.Context(), "p", all)
 	if !errors.Is(err, ErrDisorder) || !errors.Is(err, journal.ErrOrder) || n != maxBreaks+1 {
@@ -369,7 +372,7 @@ func TestFull(t *testing.T) {
 // kept, and what is behind it can follow.
 func TestUnstorable(t *testing.T) {
 	r := newRig(t)
-	all := entries(entry.ID{1}, 100, "a", "b", "c")
+	all := entries(boot1, 100, "a", "b", "c")
 	all[1].Fields = append(all[1].Fields, entry.Field("no equals sign"))
 	_, n, err := r.Append(t.Context(), "p", all)
 	var bad *journal.EntryError
@@ -482,7 +485,7 @@ func TestIdle(t *testing.T) {
 // TestCommands: Rotate makes archives of what has entries; Synchronize syncs.
 func TestCommands(t *testing.T) {
 	r := newRig(t)
-	tk, _, err := r.Append(t.Context(), "p", entries(entry.ID{1}, 100, "a"))
+	tk, _, err := r.Append(t.Context(), "p", entries(boot1, 100, "a"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bufio"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -38,34 +37,11 @@ func decode(coding string, body io.Reader) (io.ReadCloser, error) {
 		}
 		return z.IOReadCloser(), nil
 	case "lz4":
-		in := bufio.NewReader(body)
-		return io.NopCloser(&lz4Reader{in: in, frame: lz4.NewReader(in)}), nil
+		return io.NopCloser(lz4.NewReader(body)), nil
 	case "xz":
 		return io.NopCloser(newXZReader(body)), nil
 	default:
 		return io.NopCloser(body), nil
-	}
-}
-
-// lz4Reader reads frames one after the other.
-type lz4Reader struct {
-	in    *bufio.Reader
-	frame *lz4.Reader
-}
-
-func (l *lz4Reader) Read(p []byte) (int, error) {
-	for {
-		n, err := l.frame.Read(p)
-		if n > 0 || !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			if errors.Is(err, io.EOF) {
-				err = nil // it comes again
-			}
-			return n, err
-		}
-		if _, err := l.in.Peek(1); err != nil {
-			return 0, err
-		}
-		l.frame.Reset(l.in)
 	}
 }
 
