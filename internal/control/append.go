@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,9 @@ import (
 // ErrorNotReached tells that not all entries of an Append have reached the level
 // that was asked for; its parameters are a NotReached.
 const ErrorNotReached = "dev.tidemark.Log.NotReached"
+
+// MaxEntries is how many entries a call may have.
+const MaxEntries = 4096
 
 // Peer is the process that has connected, as the kernel tells it.
 type Peer struct {
@@ -62,15 +66,9 @@ func (s *Server) append(ctx context.Context, in call) reply {
 	if !ok {
 		return invalid("ack")
 	}
-	var raw []Entry
-	if p, ok := in.Parameters["entries"]; !ok || json.Unmarshal(p, &raw) != nil {
-		return invalid("entries")
-	}
-	entries := make([]entry.Entry, len(raw))
-	for i := range raw {
-		if entries[i], ok = raw[i].entry(); !ok {
-			return invalid(fmt.Sprintf("entries[%d]", i))
-		}
+	entries, bad := readEntries(in.Parameters["entries"])
+	if bad != "" {
+		return invalid(bad)
 	}
 	done, err := s.daemon.Append(ctx, in.from, entries, level)
 	if err == nil {
@@ -79,6 +77,28 @@ func (s *Server) append(ctx context.Context, in call) reply {
 	number := syscall.EIO
 	errors.As(err, &number)
 	return failure(ErrorNotReached, NotReached{Appended: done, Errno: int(number), Message: err.Error()})
+}
+
+// readEntries reads the entries of a call one after the other, so that a message
+// full of the shortest ones costs no multiple of its size. bad is the parameter
+// that is wrong; empty: none.
+func readEntries(raw json.RawMessage) (entries []entry.Entry, bad string) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('[') {
+		return nil, "entries"
+	}
+	for dec.More() {
+		var e Entry
+		if len(entries) == MaxEntries || dec.Decode(&e) != nil {
+			return nil, "entries"
+		}
+		out, ok := e.entry()
+		if !ok {
+			return nil, fmt.Sprintf("entries[%d]", len(entries))
+		}
+		entries = append(entries, out)
+	}
+	return entries, ""
 }
 
 // ackLevel reads the level that a call asks for; Accepted when it names none.

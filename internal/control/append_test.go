@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,6 +54,9 @@ func TestAppend(t *testing.T) {
 		bad  = `{"error":"org.varlink.service.InvalidParameter","parameters":{"parameter":"%s"}}`
 	)
 	long := `{"entries":[{"fields":["` + strings.Repeat("N", 65) + `=x"]}]}`
+	list := func(n int) string {
+		return `{"entries":[` + strings.Repeat(`{"fields":["A=1"]},`, n-1) + `{"fields":["A=1"]}]}`
+	}
 	many := `{"entries":[{"fields":[` + strings.Repeat(`"A=1",`, 1024) + `"A=1"]}]}`
 	tests := []struct {
 		name, params, want string
@@ -63,6 +67,9 @@ func TestAppend(t *testing.T) {
 		{"ack null", `{"entries":[{"fields":["A="]}],"ack":null}`, `{"parameters":{"accepted":1,"dropped":0,"ack":"appended"}}`, []string{`accepted "A="`}},
 		{"binary", `{"entries":[{"fields":["A=1"],"binary":["QT3/AAo="]}]}`, `{"parameters":{"accepted":1,"dropped":0,"ack":"appended"}}`, []string{`accepted "A=1" "A=\xff\x00\n"`}},
 		{"urgent", `{"entries":[{"fields":["PRIORITY=2"]},{"fields":["PRIORITY=3"]},{"fields":["PRIORITY=02"]}]}`, `{"parameters":{"accepted":3,"dropped":0,"ack":"appended"}}`, []string{`accepted ! "PRIORITY=2"`, `accepted "PRIORITY=3"`, `accepted "PRIORITY=02"`}},
+		{"most entries", list(MaxEntries), `{"parameters":{"accepted":4096,"dropped":0,"ack":"appended"}}`, slices.Repeat([]string{`accepted "A=1"`}, MaxEntries)},
+		{"too many entries", list(MaxEntries + 1), fmt.Sprintf(bad, "entries"), nil},
+		{"entries null", `{"entries":null}`, fmt.Sprintf(bad, "entries"), nil},
 		{"nothing", `{"entries":[]}`, `{"parameters":{"accepted":0,"dropped":0,"ack":"appended"}}`, nil},
 		{"no entries", `{"ack":"synced"}`, fmt.Sprintf(bad, "entries"), nil},
 		{"entries of the wrong type", `{"entries":["MESSAGE=hi"]}`, fmt.Sprintf(bad, "entries"), nil},

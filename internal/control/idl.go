@@ -116,7 +116,7 @@ type Entry (fields: ?[]string, binary: ?[]string)
 # ack, and at least, what the sync policy gives. ack in the answer is the level
 # reached. dropped are those of accepted that the configuration does not store.
 # While the buffer is full it waits. Nothing is stored of a call with an invalid
-# parameter
+# parameter, or with more than 4096 entries
 method Append(entries: []Entry, ack: ?string) -> (accepted: int, dropped: int, ack: string)
 
 # The first accepted entries were taken, and all of them have reached ack; the

@@ -27,6 +27,9 @@ const maxKey = 128
 // and of those whose entries are not in a file yet.
 const maxTries = 4096
 
+// sweepEvery is how many keys more have those that need no remembering looked for.
+const sweepEvery = 64
+
 // Requests finds what earlier tries of a request have left in the log. Its methods
 // are called concurrently, and wait for no writer.
 type Requests interface {
@@ -96,7 +99,7 @@ func (s *Server) sweep() {
 	end()
 	s.tries.mu.Lock()
 	defer s.tries.mu.Unlock()
-	if len(s.tries.byKey) < maxTries/2 {
+	if len(s.tries.byKey)%sweepEvery != 0 {
 		return
 	}
 	for key, left := range s.tries.byKey {
