@@ -166,7 +166,7 @@ func TestRemoved(t *testing.T) {
 
 // scenario appends, breaks the order, and closes; it returns the messages that were
 // acknowledged as synced.
-func scenario(t *testing.T, fsys vfs.FS) (acked []string) {
+func scenario(fsys vfs.FS) (acked []string) {
 	f, err := Open(Config{FS: fsys, Dir: "/d", MachineID: machine, Settings: func() Settings { return Settings{MaxSize: smallFile} }})
 	if err != nil {
 		return nil
@@ -244,7 +244,7 @@ func TestFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 				fsys.FailAt(n, kind, syscall.EIO)
-				acked := scenario(t, fsys)
+				acked := scenario(fsys)
 				most = max(most, len(acked))
 				for what, left := range map[string]*crashfs.FS{"death": fsys.Survivors(), "power cut": fsys.PowerCut(uint64(n))} {
 					got := found(t, left)
@@ -276,7 +276,7 @@ func TestKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		fsys.StopAt(n)
-		acked := scenario(t, fsys)
+		acked := scenario(fsys)
 		for what, left := range map[string]*crashfs.FS{"death": fsys.Survivors(), "power cut": fsys.PowerCut(uint64(n))} {
 			got := found(t, left)
 			for _, m := range acked {

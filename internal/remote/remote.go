@@ -266,7 +266,7 @@ func (f *Files) sweep() (next time.Duration) {
 				excess--
 			}
 		} else {
-			p.close()
+			p.close() //nolint:errcheck // told as an event
 		}
 		p.release()
 	}

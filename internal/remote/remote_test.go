@@ -162,7 +162,9 @@ func (r *rig) wantStored(want map[string][]string) {
 }
 
 func number(s string) (n int) {
-	fmt.Sscan(s, &n)
+	if _, err := fmt.Sscan(s, &n); err != nil {
+		return -1 // and so in the wrong place
+	}
 	return n
 }
 

@@ -132,7 +132,7 @@ func (s *Server) uploadable(r *http.Request) *refusal {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != exportType {
 		s.counts.badType.Add(1)
-		return &refusal{status: http.StatusUnsupportedMediaType, err: errors.New("Content-Type: " + exportType + " is required.")}
+		return &refusal{status: http.StatusUnsupportedMediaType, err: words("Content-Type: " + exportType + " is required.")}
 	}
 	if !knownCoding(r.Header.Get("Content-Encoding")) {
 		s.counts.badType.Add(1)
@@ -201,6 +201,11 @@ func (s *Server) appendUpload(ctx context.Context, from string, entries []entry.
 	}
 }
 
+// words are an answer of systemd-journal-remote's, as it says it.
+type words string
+
+func (w words) Error() string { return string(w) }
+
 // cut is a stream that cannot be read to its end.
 func (s *Server) cut(in *metered, err error) *refusal {
 	var at *entry.ExportError
@@ -214,7 +219,7 @@ func (s *Server) cut(in *metered, err error) *refusal {
 		return &refusal{status: http.StatusServiceUnavailable, err: err}
 	case errors.Is(err, io.ErrUnexpectedEOF) && at != nil:
 		s.counts.badLine.Add(1)
-		return &refusal{status: http.StatusExpectationFailed, err: fmt.Errorf("Premature EOF. %d bytes of trailing data not processed.", in.total-at.Offset)} //nolint:staticcheck // systemd-journal-remote's words
+		return &refusal{status: http.StatusExpectationFailed, err: words(fmt.Sprintf("Premature EOF. %d bytes of trailing data not processed.", in.total-at.Offset))}
 	case errors.Is(err, entry.ErrExportField), errors.Is(err, entry.ErrExportEntry):
 		s.counts.tooLong.Add(1)
 		return &refusal{status: http.StatusRequestEntityTooLarge, err: fmt.Errorf("%w: the limit is %d bytes an entry", err, s.cfg.MaxEntry)}

@@ -135,7 +135,7 @@ func TestUploadBoundaries(t *testing.T) {
 		t.Run(coding, func(t *testing.T) {
 			sent := encode(body)
 			for at := range len(sent) + 1 {
-				var in io.Reader = io.MultiReader(bytes.NewReader(sent[:at]), bytes.NewReader(sent[at:]))
+				in := io.MultiReader(bytes.NewReader(sent[:at]), bytes.NewReader(sent[at:]))
 				if at == len(sent) {
 					in = iotest.OneByteReader(bytes.NewReader(sent))
 				}
