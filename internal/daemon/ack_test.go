@@ -277,8 +277,8 @@ func TestGoneClientOfAppend(t *testing.T) {
 }
 
 // TestUrgentStormSharesSyncs: while the sync of the first urgent entry is held,
-// many more come, on all ways, with and without somebody who waits. They cost one
-// more sync together, and no two run at a time.
+// many more come, by datagrams and otherwise, with and without somebody who waits.
+// They cost one more sync together, and no two run at a time.
 func TestUrgentStormSharesSyncs(t *testing.T) {
 	r, fsys := startSyncing(t)
 	st := r.daemon.store
@@ -311,6 +311,14 @@ func TestUrgentStormSharesSyncs(t *testing.T) {
 		native(t, r.place, fmt.Sprintf("%d\nPRIORITY=0", i)) // of two the first counts
 	}
 	waitUntil(t, r, "the storm", func() bool { return st.Status().Unsynced == 1+storm+datagrams })
+	// Once another entry is written, what came before it is, and has asked for its sync.
+	last, err := st.TryAppend([]entry.Entry{{Fields: []entry.Field{entry.Field("MESSAGE=last")}}})
+	if err == nil {
+		err = st.Wait(t.Context(), last, settle.Appended)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	fsys.release()
 	all.Wait()
 	waitUntil(t, r, "the sync", func() bool { return st.Status().Unsynced == 0 })
