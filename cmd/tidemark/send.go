@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -216,7 +217,11 @@ func sendTag(tag string, command []string) string {
 			return u
 		}
 	}
-	return strconv.Itoa(os.Getuid())
+	uid := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(uid); err == nil {
+		return u.Username
+	}
+	return uid
 }
 
 // parsePriority reads [FACILITY.]LEVEL as logger does; facility is -1 when there

@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -243,5 +245,19 @@ func TestSendReconnects(t *testing.T) {
 	n, err := second.Read(buf)
 	if diff := cmp.Diff("MESSAGE=again\nPRIORITY=6\n", string(buf[:n])); diff != "" || err != nil {
 		t.Errorf("datagram %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// Without LOGNAME and USER, as in a container, the tag is the user's name all the
+// same, or the number of one who has none.
+func TestSendTagOfTheUser(t *testing.T) {
+	t.Setenv("LOGNAME", "")
+	t.Setenv("USER", "")
+	want := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(want); err == nil {
+		want = u.Username
+	}
+	if got := sendTag("", nil); got != want {
+		t.Errorf("the tag is %q, want %q", got, want)
 	}
 }

@@ -21,7 +21,7 @@ var mayGo = map[string]string{
 	"internal/demo/":         "readers of the processes it starts, and load; joined before it returns",
 	"cmd/tidemark/import.go": "reads ahead of the writer; joined before the verb returns",
 	"cmd/tidemark/main.go":   "gives the next signal back to the kernel; ends with the process",
-	"cmd/tidemark/send.go":   "reads the command's stderr; joined before its exit code is taken",
+	"cmd/tidemark/send.go":   "reads the command's stderr, makes the calls of --ack; joined before the exit code is taken",
 	"internal/slowfs/":       "the reader of what is typed, which ends with the process; a guard that its Close stops",
 	"bench/":                 "drivers, not part of the program",
 }

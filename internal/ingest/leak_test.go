@@ -136,7 +136,7 @@ func TestBlockedBatchLeaksNoDescriptors(t *testing.T) {
 func TestFailingSocketLosesNothing(t *testing.T) {
 	before := openFDs(t)
 	cfg := testConfig(t)
-	cfg.gather = 20 * time.Millisecond // time to break the socket; without it the test shows less
+	cfg.gather = 2 * time.Second // time to break the socket
 	sink := &fakeSink{}
 	in, err := Open(cfg, sink)
 	if err != nil {

@@ -243,10 +243,10 @@ func parseStored(name string) (f stored, ok bool) {
 }
 
 // isCurrent reports whether name is that of a file that is being written:
-// system.journal or user-UID.journal.
+// system.journal, user-UID.journal or, by who takes uploads, remote-PEER.journal.
 func isCurrent(name string) bool {
 	_, _, ok := currentBase(name)
-	return ok
+	return ok || strings.HasPrefix(name, "remote-") && strings.HasSuffix(name, ".journal") && !strings.Contains(name, "@")
 }
 
 // currentBase splits the name of a current file.
