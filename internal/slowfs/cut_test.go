@@ -173,6 +173,19 @@ func TestImageOfAMappedFile(t *testing.T) {
 	}
 	noError(t, f.Sync())
 	expectStates(t, "synced", states(t, fs, "a"), "A1 08191 B1 04095")
+
+	// What is written back while a sync is held, that sync does not cover.
+	fs.Set(Rule{Calls: []Call{Fsync}, Hold: true})
+	m[1] = 'C'
+	done := make(chan error, 1)
+	go func() { done <- f.Sync() }()
+	fs.WaitHeld(Fsync, 1)
+	m[2] = 'D'
+	noError(t, unix.SyncFileRange(int(f.Fd()), 0, pageSize,
+		unix.SYNC_FILE_RANGE_WAIT_BEFORE|unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER))
+	fs.Set()
+	noError(t, within(t, "the sync", done))
+	expectStates(t, "written during the sync", states(t, fs, "a"), "A1 C1 08190 B1 04095", "A1 C1 D1 08189 B1 04095")
 }
 
 // TestImageOfNames: names come and go in order, renames as a whole, and a

@@ -145,6 +145,7 @@ func TestEnding(t *testing.T) {
 	go func() { done <- f.Sync() }()
 	t.Cleanup(func() { f.Close() }) // after fs has ended: cleanups run last to first, so this is first
 	fs.WaitHeld(Fsync, 1)
+	fs.client.Go("slowfs.Held", Request{Call: Fsync, N: 2}, new(bool), nil) // nor does a wait keep the process
 	fmt.Printf("\nheld at %s\n", fs.Path())
 	switch how {
 	case "passes":
