@@ -74,6 +74,9 @@ func (f *FS) start() error {
 	// Without Child in TestMain it runs no test and ends.
 	f.cmd = exec.Command(exe, "-test.run=^$")
 	f.cmd.Env = append(os.Environ(), childEnv+"=1")
+	if os.Getenv("GORACE") == "" { // under -race it would sleep for a second at its end
+		f.cmd.Env = append(f.cmd.Env, "GORACE=atexit_sleep_ms=0")
+	}
 	f.cmd.Stderr = os.Stderr
 	f.cmd.ExtraFiles = []*os.File{theirs}
 	// Ctrl-C is for the test; the process unmounts when that has ended.
