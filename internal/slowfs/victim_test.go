@@ -38,7 +38,7 @@ func again(t *testing.T, env string, args ...string) (*exec.Cmd, *bufio.Reader) 
 	r, w, err := os.Pipe()
 	noError(t, err)
 	cmd := exec.Command(exe, args...)
-	cmd.Env = append(os.Environ(), env, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), env, "GORACE=atexit_sleep_ms=0", "TMPDIR="+t.TempDir()) // what the killed leave
 	cmd.Stdout, cmd.Stderr = w, w
 	noError(t, cmd.Start())
 	w.Close()
