@@ -83,8 +83,15 @@ func (w *Writer) reserve(s *wStage) error {
 	// the file for one that was cut.
 	if s.end > w.told {
 		w.mu.Lock()
-		w.told = w.m.hdr.HeaderSize + w.m.hdr.ArenaSize
+		told := w.m.hdr.HeaderSize + w.m.hdr.ArenaSize
 		w.mu.Unlock()
+		// Before anything that lies there, such as where the last object is.
+		var b [8]byte
+		object.PutU64(b[:], 0, told-uint64(s.hdrLen))
+		if _, err := w.f.WriteAt(b[:], object.HdrArenaSize); err != nil {
+			return err
+		}
+		w.told = told
 	}
 	object.PutU64(s.header[:], object.HdrArenaSize, w.told-uint64(s.hdrLen))
 	return nil

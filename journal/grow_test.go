@@ -83,3 +83,44 @@ func TestHeaderTellsOfSpaceLate(t *testing.T) {
 	}
 	wVerifyBytes(t, mem.Bytes(wCrashPath))
 }
+
+// At every moment of a growing file the last object lies in the space that the
+// header tells of, and that in the file: journalctl opens no other.
+func TestGrowingFileCanBeOpened(t *testing.T) {
+	mem := crashfs.New(1)
+	_ = mem.MkdirAll("/d", 0o755)
+	begun, writes := false, 0
+	fs := &watchFS{mem, func() {
+		if !begun {
+			return
+		}
+		writes++
+		b := mem.Bytes(wCrashPath)
+		h := decodeHeader(b)
+		if told := h.HeaderSize + h.ArenaSize; h.TailObjectOffset >= told || told > uint64(len(b)) {
+			t.Errorf("write %d: the last object is at %d, %d bytes are told of, the file has %d", writes, h.TailObjectOffset, told, len(b))
+		}
+	}}
+	w, err := Create(wCrashPath, Options{FS: fs, MaxSize: 32 << 20, Index: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun = true
+	r := rand.New(rand.NewPCG(1, 2))
+	for first := w.Stats().Allocated; w.Stats().Allocated < first+8<<20; {
+		b := make([]byte, 1_000_000) // does not compress
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		pos, _, err := w.TryAppend([]entry.Entry{wFields("A=1", "B="+string(b))})
+		if err == nil {
+			err = w.Wait(t.Context(), pos, settle.Appended)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -180,8 +180,8 @@ func TestRepairedFileIsSpared(t *testing.T) {
 	set := *s.settings.Load()
 	set.Limits.KeepFree, set.Limits.minUse = 1<<62, 1
 	s.settings.Store(&set)
-	for len(s.open()) > 1 { // the archiver is at it
-		<-s.progress.C()
+	for changed := s.progress.C(); len(s.open()) > 1; changed = s.progress.C() { // the archiver is at it
+		<-changed
 	}
 	if _, err := s.vacuum(0); err != nil {
 		t.Fatal(err)
@@ -219,8 +219,8 @@ func TestMakesRoomForGrowth(t *testing.T) {
 		t.Fatal(err)
 	}
 	for s.Status().Usage.Archived != 1 {
-		<-s.progress.C()
 		s.archiver.Ring()
+		runtime.Gosched()
 	}
 	set := *s.settings.Load()
 	set.Limits.minUse = 1
