@@ -43,8 +43,8 @@ func TestRemovedFiles(t *testing.T) {
 			cfg.Say = operator.say
 			s := open(t, cfg)
 			appendNumbered(t, s, 0, 10)
-			for s.spare.Load() == nil {
-				<-s.progress.C()
+			for changed := s.progress.C(); s.spare.Load() == nil; changed = s.progress.C() {
+				<-changed
 			}
 			if err := tt.remove(s); err != nil {
 				t.Fatal(err)
