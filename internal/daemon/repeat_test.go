@@ -93,8 +93,8 @@ func TestRepeatedRequest(t *testing.T) {
 	verify(t, p)
 }
 
-// TestRepeatedRequestsAmongRotations sends each request twice while files are
-// rotated all the time, also those of requests that end at that moment.
+// TestRepeatedRequestsAmongRotations sends each request several times while files
+// are rotated, also those of requests that end at that moment.
 func TestRepeatedRequestsAmongRotations(t *testing.T) {
 	p := newPlace(t)
 	p.configure(t, "SystemMaxFiles=10000\n")
@@ -102,7 +102,7 @@ func TestRepeatedRequestsAmongRotations(t *testing.T) {
 	stop := make(chan struct{})
 	var rotating, sending sync.WaitGroup
 	rotating.Go(func() {
-		for {
+		for range 60 { // each makes every look dearer, so that they must end
 			select {
 			case <-stop:
 				return
