@@ -74,20 +74,21 @@ func (s *Store) later(e event) {
 	s.pending = append(s.pending, e)
 }
 
-// tellPending stores the events that have waited, in their order.
-func (s *Store) tellPending() {
+// tellPending stores the events that have waited, in their order. It returns false
+// when there was no room for all.
+func (s *Store) tellPending() bool {
 	s.tellMu.Lock()
 	defer s.tellMu.Unlock()
 	for {
 		s.eventMu.Lock()
 		if len(s.pending) == 0 {
 			s.eventMu.Unlock()
-			return
+			return true
 		}
 		e := s.pending[0]
 		s.eventMu.Unlock()
 		if err := s.store(e, nil); err != nil && !errors.Is(err, ErrClosed) {
-			return
+			return false
 		}
 		s.eventMu.Lock()
 		s.pending = s.pending[1:]

@@ -223,6 +223,17 @@ func (sl *slot) end(reason string) bool {
 	return true
 }
 
+// settle writes what the current file, if there is one, has accepted.
+func (sl *slot) settle(ctx context.Context) error {
+	sl.mu.Lock()
+	f := sl.f
+	sl.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f.w.SettleIndex(ctx)
+}
+
 // adopt lets an empty file go on with the slot's sequence.
 func (sl *slot) adopt(next *file) {
 	switch {

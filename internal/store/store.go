@@ -261,7 +261,9 @@ func (s *Store) Close(ctx context.Context) error {
 }
 
 func (s *Store) close(ctx context.Context) error {
-	s.tellPending()
+	if !s.tellPending() && s.system.settle(ctx) == nil { // which makes room
+		s.tellPending()
+	}
 	s.closed.Store(true)
 	for _, sl := range s.slots() {
 		sl.mu.Lock()
