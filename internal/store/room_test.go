@@ -163,3 +163,24 @@ func testRotateOnFullDisk(t *testing.T, grow bool) {
 		t.Errorf("when there is space again: %v", err)
 	}
 }
+
+// TestWhileRoomLeavesLosses: a failed sync that is not reported yet stays for the
+// next Synchronize, whoever finds out meanwhile that the disk takes entries again.
+func TestWhileRoomLeavesLosses(t *testing.T) {
+	s := open(t, testConfig(t.TempDir(), nil))
+	appendNumbered(t, s, 0, 1)
+	lost := errors.New("a sync that failed")
+	s.queueMu.Lock()
+	s.lost = append(s.lost, lost)
+	s.queueMu.Unlock()
+	s.room.end(syscall.ENOSPC)
+	if err := s.WhileRoom(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Errorf("WhileRoom = %v", err)
+	}
+	if err := s.Synchronize(t.Context()); !errors.Is(err, lost) {
+		t.Errorf("Synchronize = %v, want what was lost", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
