@@ -20,7 +20,7 @@ func (d *daemon) openRemote() (err error) {
 		MachineID: d.machine,
 		Settings:  d.remoteSettings,
 		Event:     func(priority int, text string) { d.store.Event(priority, messageRemote, text) },
-		Rotated:   func() { d.store.Status() }, // has the archiver look at what files take
+		Rotated:   d.store.LookAgain,
 	})
 	return err
 }

@@ -58,6 +58,10 @@ func (s *Store) spareTaken() {
 	}
 }
 
+// LookAgain has the archiver look at what all files take, and remove what is too
+// much: somebody else has put a file into the directory. It waits for nothing.
+func (s *Store) LookAgain() { s.archiver.Ring() }
+
 // makeRoom removes old files when growing by one step would take from what is
 // to be kept free.
 func (s *Store) makeRoom() {

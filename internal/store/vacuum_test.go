@@ -255,4 +255,9 @@ func TestUsageIsOfNow(t *testing.T) {
 	for s.Status().Usage.Available != 1<<38 {
 		runtime.Gosched()
 	}
+	disk.free.Store(1 << 37)
+	s.LookAgain() // however young the last look is
+	for s.usage.Load().Available != 1<<37 {
+		runtime.Gosched()
+	}
 }
