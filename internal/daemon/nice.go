@@ -37,12 +37,13 @@ func niceNow() int {
 }
 
 // setNice sets the priority of all threads: on Linux each has its own, and
-// hands it down to those that it starts. So it ends when a look at the list
-// finds none that it has not set.
+// hands it down to those that it starts. So it ends when several looks at the list
+// find none that it has not set: one that was being started while its parent was set
+// has the old priority, and is listed a moment later.
 func setNice(nice int) error {
+	const looks = 10
 	set := make(map[int]bool)
-	for again := true; again; {
-		again = false
+	for quiet := 0; quiet < looks; quiet++ {
 		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {
 			return err
@@ -52,7 +53,7 @@ func setNice(nice int) error {
 			if err != nil || set[tid] {
 				continue
 			}
-			set[tid], again = true, true
+			set[tid], quiet = true, -1
 			if err := unix.Setpriority(unix.PRIO_PROCESS, tid, nice); err != nil && !errors.Is(err, unix.ESRCH) {
 				return err
 			}
