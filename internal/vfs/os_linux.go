@@ -151,6 +151,24 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
+func (f *osFile) Append(p []byte) (n int, end int64, err error) {
+	err = retry(func() (err error) {
+		n, err = unix.Write(f.fd, p)
+		return err
+	})
+	if err != nil {
+		return 0, 0, f.error("write", err)
+	}
+	// The kernel has moved the descriptor's offset to the end of this write.
+	if end, err = unix.Seek(f.fd, 0, io.SeekCurrent); err != nil {
+		end = 0 // a pipe
+	}
+	if n < len(p) {
+		return n, end, f.error("write", io.ErrShortWrite)
+	}
+	return n, end, nil
+}
+
 func (f *osFile) Allocate(off, n int64) error {
 	err := retry(func() error { return unix.Fallocate(f.fd, 0, off, n) })
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -176,6 +194,20 @@ func (f *osFile) Size() (int64, error) {
 		return 0, f.error("stat", err)
 	}
 	return st.Size, nil
+}
+
+func (f *osFile) Regular() bool {
+	var st unix.Stat_t
+	return retry(func() error { return unix.Fstat(f.fd, &st) }) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
+func (f *osFile) IsAt(name string) bool {
+	var mine, theirs unix.Stat_t
+	err := retry(func() error { return unix.Fstat(f.fd, &mine) })
+	if err == nil {
+		err = retry(func() error { return unix.Stat(name, &theirs) })
+	}
+	return err == nil && mine.Dev == theirs.Dev && mine.Ino == theirs.Ino
 }
 
 func (f *osFile) Datasync() error { return f.sync(unix.Fdatasync) }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"syscall"
 )
 
 // OS is the file system of the machine, by way of package os. It reserves no
@@ -64,6 +65,44 @@ func (f osFile) WriteAt(p []byte, off int64) (int, error) {
 		err = &fs.PathError{Op: "write", Path: f.Name(), Err: io.ErrShortWrite}
 	}
 	return n, err
+}
+
+func (f osFile) Append(p []byte) (n int, end int64, err error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	// Not File.Write: it loops over a short write, and the rest would be a second
+	// append.
+	var werr error
+	err = conn.Write(func(fd uintptr) bool {
+		n, werr = rawWrite(fd, p)
+		return !errors.Is(werr, syscall.EAGAIN)
+	})
+	if err = errors.Join(err, werr); err != nil {
+		return 0, 0, &fs.PathError{Op: "write", Path: f.Name(), Err: err}
+	}
+	if end, err = f.Seek(0, io.SeekCurrent); err != nil {
+		end = 0 // a pipe
+	}
+	if n < len(p) {
+		return n, end, &fs.PathError{Op: "write", Path: f.Name(), Err: io.ErrShortWrite}
+	}
+	return n, end, nil
+}
+
+func (f osFile) Regular() bool {
+	st, err := f.Stat()
+	return err == nil && st.Mode().IsRegular()
+}
+
+func (f osFile) IsAt(name string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	theirs, err := os.Stat(name)
+	return err == nil && os.SameFile(mine, theirs)
 }
 
 func (f osFile) Allocate(off, n int64) error {

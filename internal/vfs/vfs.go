@@ -20,6 +20,12 @@ type File interface {
 	// other processes see them and they survive the death of this process, but
 	// not a power cut.
 	WriteAt(p []byte, off int64) (int, error)
+	// Append is exactly one write(2), for a file opened with os.O_APPEND: the
+	// bytes go to the end of the file in one step. end is where they ended, 0 where
+	// there are no offsets (a pipe, a terminal). A short write returns its count
+	// and io.ErrShortWrite; the part written is [end-n, end). What a failed one
+	// has written is unknown. Otherwise as WriteAt. Not to be called concurrently.
+	Append(p []byte) (n int, end int64, err error)
 	// Allocate reserves blocks for [off, off+n) and grows the file to off+n when
 	// it is shorter (posix_fallocate). Where the file system cannot reserve, it
 	// only grows the file. The new bytes read as zero.
@@ -29,6 +35,11 @@ type File interface {
 	Truncate(size int64) error
 	// Size is the current size by fstat(2).
 	Size() (int64, error)
+	// Regular reports whether it is a file of a disk (fstat(2)): no pipe, socket,
+	// terminal or other device, which have nothing to sync.
+	Regular() bool
+	// IsAt reports whether name, symbolic links followed, leads to this file.
+	IsAt(name string) bool
 	// Datasync is fdatasync(2): when it returns nil, all that was written before
 	// the call, and the size, survive a power cut. After an error the state of
 	// that data is unknown and a later nil says nothing about it. A file that was

@@ -213,3 +213,28 @@ func TestSpaceEnds(t *testing.T) {
 	fs.SetSpace(-1)
 	write(t, f, 3*pageSize, make([]byte, 10))
 }
+
+// Append writes at the end, counts and fails as a write does, and says where its
+// bytes are; IsAt knows the name a file has now.
+func TestAppend(t *testing.T) {
+	fs := New(1)
+	f := create(t, fs, "/a")
+	if n, end, err := f.Append([]byte("one\n")); n != 4 || end != 4 || err != nil {
+		t.Fatal(n, end, err)
+	}
+	fs.FailAt(1, NotDone, syscall.EIO)
+	if n, _, err := f.Append([]byte("two\n")); n != 0 || !errors.Is(err, syscall.EIO) {
+		t.Errorf("not done: %d, %v", n, err)
+	}
+	fs.FailAt(1, Short, syscall.EIO)
+	n, end, err := f.Append(bytes.Repeat([]byte("x"), 100))
+	if n == 100 || end != int64(4+n) || !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("short: %d, %d, %v", n, end, err)
+	}
+	if err := fs.Rename("/a", "/b"); err != nil {
+		t.Fatal(err)
+	}
+	if f.IsAt("/a") || !f.IsAt("/b") || !f.Regular() {
+		t.Error("the file is not where it was renamed to")
+	}
+}

@@ -3,6 +3,7 @@ package crashfs
 import (
 	"io"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 )
 
@@ -163,6 +164,27 @@ func (h *file) WriteAt(b []byte, off int64) (int, error) {
 		return 0, pathErr("write", h.name, err)
 	}
 	defer h.fs.mu.Unlock()
+	return h.write(flt, b, off)
+}
+
+// Append counts as a write, to where the file ended before the call.
+func (h *file) Append(b []byte) (n int, end int64, err error) {
+	size, err := h.Size()
+	if err != nil {
+		return 0, 0, err
+	}
+	flt, err := h.fs.begin(h.op("write", size, len(b)))
+	if err != nil {
+		return 0, 0, pathErr("write", h.name, err)
+	}
+	defer h.fs.mu.Unlock()
+	size = h.in.size()
+	n, err = h.write(flt, b, size)
+	return n, size + int64(n), err
+}
+
+// write is a write of b that fails as flt says. Called with fs.mu held.
+func (h *file) write(flt fault, b []byte, off int64) (int, error) {
 	n := len(b)
 	if flt.kind == Short && flt.err != nil {
 		n = h.fs.shortened(off, len(b), h.fs.dead)
@@ -249,6 +271,14 @@ func (h *file) Size() (int64, error) {
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
 	return h.in.size(), nil
+}
+
+func (*file) Regular() bool { return true }
+
+func (h *file) IsAt(name string) bool {
+	h.fs.mu.Lock()
+	defer h.fs.mu.Unlock()
+	return h.fs.names[filepath.Clean(name)] == h.in
 }
 
 func (h *file) Datasync() error {
