@@ -2,7 +2,6 @@ package settle
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,33 +61,5 @@ func BenchmarkLoneWait(b *testing.B) {
 		if err := s.Wait(context.Background(), pos); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// BenchmarkGroupWait is many callers who wait for effects of a set length. It
-// reports how many waits one effect answers.
-func BenchmarkGroupWait(b *testing.B) {
-	for _, callers := range []int{8, 64, 200} {
-		b.Run(fmt.Sprintf("%d callers", callers), func(b *testing.B) {
-			var effects, pos atomic.Uint64
-			s := New(func(upTo uint64) (uint64, error) {
-				effects.Add(1)
-				time.Sleep(250 * time.Microsecond)
-				return upTo, nil
-			}, Options{})
-			defer func() { _ = s.Close() }()
-			b.ReportAllocs()
-			b.SetParallelism(callers)
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					p := pos.Add(1)
-					s.Mark(p)
-					if err := s.Wait(context.Background(), p); err != nil {
-						b.Error(err)
-					}
-				}
-			})
-			b.ReportMetric(float64(b.N)/float64(effects.Load()), "waits/effect")
-		})
 	}
 }

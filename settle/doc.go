@@ -64,4 +64,11 @@
 //  19. Every(d) with Window: the d of 5 and 6 is what Window answers when the
 //     first unsettled mark opens a window, brought into 0 … d. It is asked once a
 //     window: later marks neither ask again nor push the effect back.
+//  20. Gather: callers who come back as soon as they are answered become one
+//     group. When an effect of half a millisecond or more ends that has released
+//     more than one, the next begins when as many wait again as it has released
+//     and had queued meanwhile, or after a quarter of the (smoothed) length of an
+//     effect; 5, 6, 7 and 9 count from then on. The last to come runs the effect.
+//     Urge and Close end a gather at once. After a gather in vain the next effects
+//     are not gathered for: one, then twice as many each time, up to 64.
 package settle

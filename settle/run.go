@@ -40,9 +40,9 @@ func (s *Settler) turn() bool {
 		return true // who is busy will dispatch; Close will ring
 	}
 	now := time.Now()
-	if due, ok := s.due(); ok && !due.After(now) {
+	if due, ok := s.due(); ok && !due.After(now) && !s.held() {
 		s.busy = true
-		_ = s.attempt() // kept in s.err and told to those who wait
+		_ = s.attempt(0) // kept in s.err and told to those who wait
 		return true
 	}
 	s.alarm = time.Time{} // it may have been the timer
@@ -121,6 +121,12 @@ func (s *Settler) due() (at time.Time, ok bool) {
 	return s.began.Add(s.window), true
 }
 
+// held tells whether an effect that could begin is to wait for more callers.
+// Nothing that was urged does. Called with mu held.
+func (s *Settler) held() bool {
+	return s.g.holds(0) && s.urged <= s.settled.Load()
+}
+
 // dispatch chooses who runs the next effect: a waiter who demands it, the
 // goroutine now, or the goroutine when its timer fires. Called with mu held, not
 // busy, while open. watch has been published before.
@@ -129,6 +135,32 @@ func (s *Settler) dispatch() {
 		s.setAlarm(time.Time{})
 		return
 	}
+	held := s.held()
+	if !held && s.appoint() {
+		return
+	}
+	due, ok := s.due()
+	if held {
+		switch {
+		case s.g.queued > 0:
+			due, ok = s.g.until, true
+		case ok && due.Before(s.g.until):
+			due = s.g.until
+		}
+	}
+	switch {
+	case !ok:
+		s.setAlarm(time.Time{})
+	case due.After(time.Now()):
+		s.setAlarm(due)
+	default:
+		s.bell.Ring()
+	}
+}
+
+// appoint has the waiter run the effect who has demanded it first, if anybody
+// has. Called with mu held, not busy.
+func (s *Settler) appoint() bool {
 	m := s.marked.Load()
 	for i, w := range s.waiters {
 		if w.pos <= m {
@@ -139,18 +171,10 @@ func (s *Settler) dispatch() {
 			w.listed = false
 			s.busy = true
 			w.c <- verdict{lead: true}
-			return
+			return true
 		}
 	}
-	due, ok := s.due()
-	switch {
-	case !ok:
-		s.setAlarm(time.Time{})
-	case due.After(time.Now()):
-		s.setAlarm(due)
-	default:
-		s.bell.Ring()
-	}
+	return false
 }
 
 // setAlarm sets the timer to t, or stops it if t is zero. Called with mu held.
@@ -166,8 +190,8 @@ func (s *Settler) setAlarm(t time.Time) {
 	s.alarm = t
 }
 
-// attempt runs the effect once. Called with mu held and busy set by the caller;
-// mu is released meanwhile and held again when it returns, or when the effect
+// attempt runs the effect once. Called with mu held and busy set by the caller,
+// who counts as so many waiters (1 or 0); mu is released meanwhile and held again when it returns, or when the effect
 // ends the goroutine.
 //
 // Snapshot before you promise:
@@ -181,8 +205,9 @@ func (s *Settler) setAlarm(t time.Time) {
 // so upTo is read first. And watch is opened before that, so that the first mark
 // which upTo misses calls attend, and its window begins then and not when the
 // effect ends.
-func (s *Settler) attempt() (err error) {
+func (s *Settler) attempt(waits int) (err error) {
 	begin := time.Now()
+	s.g.end()
 	s.began = begin
 	s.armed = false
 	s.publishWatch()
@@ -191,14 +216,25 @@ func (s *Settler) attempt() (err error) {
 	s.mu.Unlock()
 
 	var covered uint64
+	var took time.Duration
 	err = ErrGoexit // stays if call does not return
 	defer func() {
 		s.mu.Lock()
 		s.finish(upTo, covered, err)
+		answered := s.decide(upTo, err)
+		if err == nil {
+			s.g.length(took)
+			s.g.begin(time.Now(), waits+len(answered), s.demands())
+		}
+		s.release()
+		if len(answered) > 0 {
+			s.answer(answered, err)
+		}
 	}()
 	covered, err = s.call(upTo)
+	took = time.Since(begin)
 	if s.o.Observe != nil {
-		s.o.Observe(time.Since(begin), covered, err)
+		s.o.Observe(took, covered, err)
 	}
 	return err
 }
@@ -220,9 +256,7 @@ func (s *Settler) call(upTo uint64) (covered uint64, err error) {
 	return covered, nil
 }
 
-// finish takes in the outcome of an effect, chooses who runs the next, and
-// answers those whom this one decided. Called with mu held, which it gives away
-// while it answers.
+// finish takes in the outcome of an effect. Called with mu held.
 func (s *Settler) finish(upTo, covered uint64, err error) {
 	s.err = err
 	if err == nil {
@@ -236,11 +270,6 @@ func (s *Settler) finish(upTo, covered uint64, err error) {
 	}
 	if s.urged <= max(upTo, s.settled.Load()) {
 		s.urged = 0
-	}
-	answered := s.decide(upTo, err)
-	s.release()
-	if len(answered) > 0 {
-		s.answer(answered, err)
 	}
 }
 

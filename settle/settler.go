@@ -117,6 +117,7 @@ type Settler struct {
 	err      error         // of the last effect; final if Sticky
 	alarm    time.Time     // what timer is set to; zero: stopped
 	waiters  []*waiter     // unanswered, all past settled
+	g        gather        // waiting for more of them
 	spare    []*waiter     // empty slice, to be used again by answer
 	idle     sync.Cond     // on mu: busy became false, after phase left open
 	closeErr error         // phase closed: what Close returned
@@ -137,6 +138,7 @@ func New(effect Effect, o Options) *Settler {
 		gone:   make(chan struct{}),
 	}
 	s.timer.Stop()
+	s.g.gate = gatherGate
 	s.idle.L = &s.mu
 	s.idlers.New = func() any { return &waiter{c: make(chan verdict, 1)} }
 	s.marked.Store(o.Start)
@@ -166,6 +168,7 @@ func (s *Settler) attend() {
 	case s.phase == open:
 		s.arm(time.Now())
 		if !s.busy {
+			s.recount() // the mark may be one that a waiter waits for
 			s.dispatch()
 		}
 	case s.phase == closed && !s.busy:
@@ -265,7 +268,7 @@ func (s *Settler) Close() error {
 func (s *Settler) finishOff() {
 	for !s.busy && s.marked.Load() > s.settled.Load() && !s.final() {
 		s.busy = true
-		if s.attempt() != nil && s.marked.Load() <= s.upTo {
+		if s.attempt(0) != nil && s.marked.Load() <= s.upTo {
 			return
 		}
 	}

@@ -36,11 +36,13 @@ func (s *Settler) Wait(ctx context.Context, pos uint64) error {
 		s.mu.Unlock()
 		return err
 	}
-	if s.phase == open && !s.busy && pos <= s.marked.Load() {
+	marked := pos <= s.marked.Load()
+	if s.phase == open && !s.busy && marked && !s.g.holds(1) {
 		s.busy = true
+		s.g.queued++
 		return s.lead(pos)
 	}
-	w := s.enlist(pos)
+	w := s.enlist(pos, marked)
 	if s.phase == open && !s.busy {
 		s.dispatch() // pos may have been marked just now: then w is to lead
 	}
@@ -75,20 +77,23 @@ func (s *Settler) known(pos uint64) (done bool, err error) {
 // with mu held and busy set for this caller; returns with mu released.
 func (s *Settler) lead(pos uint64) error {
 	defer s.mu.Unlock() // also if the effect ends the goroutine
-	err := s.attempt()
+	err := s.attempt(1)
 	if pos <= s.settled.Load() {
 		return nil
 	}
 	return err
 }
 
-// enlist adds a waiter for pos and has a mark at pos call attend. Called with mu
-// held. The caller looks at marked after it: see arm.
-func (s *Settler) enlist(pos uint64) *waiter {
+// enlist adds a waiter for pos. Unless that is marked, it has a mark at pos call
+// attend, and the caller looks at marked after it: see arm. Called with mu held.
+func (s *Settler) enlist(pos uint64, marked bool) *waiter {
 	w, _ := s.idlers.Get().(*waiter)
 	w.pos, w.listed = pos, true
 	s.waiters = append(s.waiters, w)
-	if pos < s.watch.Load() {
+	switch {
+	case marked:
+		s.g.queued++
+	case pos < s.watch.Load():
 		s.watch.Store(pos)
 	}
 	return w
@@ -119,6 +124,7 @@ func (s *Settler) leave(w *waiter, cause error) error {
 			}
 		}
 		w.listed = false
+		s.recount()
 		s.mu.Unlock()
 		s.idlers.Put(w)
 		return cause
@@ -133,6 +139,7 @@ func (s *Settler) leave(w *waiter, cause error) error {
 	// turn.
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.recount()
 	s.release()
 	return cause
 }
