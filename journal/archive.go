@@ -44,7 +44,16 @@ func (w *Writer) Archive(ctx context.Context) error {
 	return nil
 }
 
-// shut ends the writer, once.
+// Discard closes a file that nothing was appended to and removes it. It waits for
+// no sync, and after an error the file may be left.
+func (w *Writer) Discard() error {
+	if err := errors.Join(w.shut(StateOnline), w.fs.Remove(w.Path())); err != nil {
+		return fmt.Errorf("discard journal: %w", err)
+	}
+	return nil
+}
+
+// shut ends the writer, once. What stays ONLINE is not sealed.
 func (w *Writer) shut(s State) error {
 	w.finish.Do(func() {
 		w.mu.Lock()
@@ -56,9 +65,12 @@ func (w *Writer) shut(s State) error {
 		err = errors.Join(err, w.index.Close())
 		w.order.leave(w)
 		err = errors.Join(err, w.sync.Close())
-		if err == nil {
+		if err == nil && s != StateOnline {
 			err = w.seal(s)
 		}
+		w.securing.Lock()
+		w.secured = true
+		w.securing.Unlock()
 		w.finished = errors.Join(err, w.f.Close())
 		w.mu.Lock()
 		w.m.release()
@@ -74,6 +86,9 @@ func (w *Writer) shut(s State) error {
 // seal brings the file into its final state. Everything is written; the sync
 // here covers links that were written after the last one.
 func (w *Writer) seal(s State) error {
+	if err := w.Secure(); err != nil {
+		return err
+	}
 	w.growing.Lock()
 	defer w.growing.Unlock()
 	w.mu.Lock()

@@ -18,6 +18,9 @@ func (w *Writer) indexEffect(upTo uint64) (uint64, error) { return w.put(upTo, t
 //	return written == 7                                 7 may not be on disk
 func (w *Writer) syncEffect(uint64) (uint64, error) {
 	p := w.written.Load()
+	if synced, err := w.secure(); synced || err != nil {
+		return p, err
+	}
 	return p, w.f.Datasync()
 }
 

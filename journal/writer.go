@@ -58,6 +58,10 @@ type Writer struct {
 	naming  sync.Mutex // held while the file is renamed
 	growing sync.Mutex // held while space is allocated; taken before mu
 
+	securing sync.Mutex // held while the new file is made safe
+	secured  bool       // the new file and a name of it survive a power cut, or never will
+	unsafe   error      // why they cannot
+
 	order   *Order
 	io      wLock     // that of order; held while the file is written; taken before growing and mu
 	stage   wStage    // what is being written, or could not be
@@ -104,7 +108,7 @@ var (
 // open, fsync, close of the directory. After an error no file is left, if it
 // could be removed; one that exists already (fs.ErrExist) is not touched. A crash
 // in between leaves a file without a header, which readers and OpenWriter refuse
-// with a *FormatError, or an empty journal.
+// with a *FormatError, or an empty journal. With SyncLater there is no fsync.
 func Create(path string, o Options) (*Writer, error) {
 	o = o.withDefaults()
 	h, err := newHeader(&o)
@@ -115,14 +119,44 @@ func Create(path string, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create journal: %w", err)
 	}
-	if err = initFile(f, &h, &o); err == nil {
-		err = o.FS.SyncDir(filepath.Dir(path))
+	err = initFile(f, &h, &o)
+	if err == nil && !o.SyncLater {
+		err = syncNew(f, o.FS, filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create journal: %w", err), f.Close(), o.FS.Remove(path))
 	}
 	end := object.Align8(h.DataHashTableOffset + h.DataHashTableSize)
-	return newWriter(path, o, f, newMem(h, end, o.MaxSize, o.CompressThreshold)), nil
+	w := newWriter(path, o, f, newMem(h, end, o.MaxSize, o.CompressThreshold))
+	w.secured = !o.SyncLater
+	return w, nil
+}
+
+// syncNew makes a new file and its name survive a power cut.
+func syncNew(f vfs.File, fsys vfs.FS, dir string) error {
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+// Secure makes up the syncs that SyncLater has left out of Create, if nothing has
+// yet. After an error no entry of the file will ever count as synced: a sync that
+// has failed is not tried again.
+func (w *Writer) Secure() error {
+	_, err := w.secure()
+	return err
+}
+
+// secure is Secure. It reports whether this call has synced the file.
+func (w *Writer) secure() (synced bool, err error) {
+	w.securing.Lock()
+	defer w.securing.Unlock()
+	if !w.secured {
+		w.unsafe = syncNew(w.f, w.fs, filepath.Dir(w.Path()))
+		w.secured, synced = true, true
+	}
+	return synced, w.unsafe
 }
 
 // newHeader is the header of a new file: both tables, nothing else.
@@ -196,15 +230,13 @@ func initFile(f vfs.File, h *Header, o *Options) error {
 	}
 	var b [object.HeaderSize254]byte
 	encodeHeader(b[:], h)
-	if _, err := f.WriteAt(b[:h.HeaderSize], 0); err != nil {
-		return err
-	}
-	return f.Sync()
+	_, err := f.WriteAt(b[:h.HeaderSize], 0)
+	return err
 }
 
 // newWriter starts the settlers of an open file.
 func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
-	w := &Writer{o: o, fs: o.FS, f: f, m: m, hasher: m.wHasher, path: path, needGrow: make(chan struct{}, 1), order: o.Order}
+	w := &Writer{secured: true, o: o, fs: o.FS, f: f, m: m, hasher: m.wHasher, path: path, needGrow: make(chan struct{}, 1), order: o.Order}
 	if m.ordered = o.Order != nil; !m.ordered {
 		w.order = NewOrder()
 	}
@@ -301,8 +333,9 @@ func (w *Writer) Path() string {
 }
 
 // Rename gives the file another name in the same file system and syncs the
-// directories. When it returns an error the file has one of the two names, and
-// Path tells which; after a power cut it may have the other.
+// directories, but with SyncLater not the one that it stays in. When it returns
+// an error the file has one of the two names, and Path tells which; after a power
+// cut it may have the other.
 func (w *Writer) Rename(newpath string) error {
 	w.naming.Lock()
 	defer w.naming.Unlock()
@@ -314,6 +347,9 @@ func (w *Writer) Rename(newpath string) error {
 	w.path = newpath
 	w.mu.Unlock()
 	dir := filepath.Dir(newpath)
+	if w.o.SyncLater && dir == filepath.Dir(old) {
+		return nil
+	}
 	err := w.fs.SyncDir(dir)
 	if from := filepath.Dir(old); err == nil && from != dir {
 		err = w.fs.SyncDir(from)
