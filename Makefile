@@ -1,7 +1,7 @@
 # Everything that .ci/run does is a target here. TESTING.md says what each is for.
 GO       ?= go
 TOOL      = $(GO) tool -modfile=tools.mod
-PORTABLE  = ./settle ./entry ./journal
+PORTABLE  = ./settle ./entry ./journal ./linelog
 FUZZTIME ?= 30s
 FUZZALL  ?= 1h
 SEEDS    ?= 2000

@@ -15,6 +15,7 @@ var floors = map[string]int{
 	"internal/vfs": 0,
 
 	"journal":              1,
+	"linelog":              1,
 	"internal/vfs/crashfs": 1,
 	"internal/sockdir":     1,
 	"internal/config":      1,
@@ -55,6 +56,7 @@ var barred = map[string][]string{
 	"settle":          {"std", "os/", "syscall", "net/", "io/"},                   // schedules; an effect is a func
 	"entry":           {"std", "os/", "syscall", "net/"},                          // no I/O
 	"journal":         {"net/", "log/"},                                           // files only
+	"linelog":         {"net/", "log/", module + "/entry"},                        // lines, of whatever they are
 	"internal/config": {"net/"},                                                   //
 	"internal/query":  {"net/", module + "/settle"},                               // reads files, waits for nothing
 	"internal/render": {"net/", module + "/settle", module + "/journal/internal"}, // entries in, text out

@@ -1,0 +1,46 @@
+// Package linelog appends lines to a text log: whole lines, by any number of
+// goroutines, none of which waits for the disk unless it asks to.
+//
+// [Writer.Write] copies what it is given into memory and returns. Two settlers
+// (package settle) pay for it:
+//
+//	write  one write(2) of whole lines, at once after a quiet window, else once a
+//	       window or per 64 KiB                        appended: survives kill -9
+//	sync   as Options.Sync says: fdatasync             synced: survives a power cut
+//
+// Whoever wants to know waits: [Writer.Append] returns a position, [Writer.Wait]
+// waits until that position is appended or synced, and shares the write or the
+// sync with everyone else who waits.
+//
+// # Whole lines, always
+//
+// A line comes from one source: [Writer.Stream] gives each source a rest of its
+// own, which is kept until its newline comes, or until Close. In the file a line
+// is whole, or it is marked as what a fault has left of one:
+//
+//   - A write that is cut short (disk full, a limit) leaves whole lines, which
+//     count, and a piece. The piece is overwritten in place with a comment line
+//     (Options.Torn), and its line is written again, whole.
+//   - A write that fails keeps its lines in memory. They are tried again with a
+//     back-off, in order, until there is space; then writing goes on by itself.
+//   - The end of a file whose writer was killed in the middle of a line is marked
+//     when the file is opened again.
+//
+// # A sync that fails
+//
+// It is never tried again into success. Everyone who waits for something that it
+// should have covered gets ErrSync. The file is kept aside as FILE.TIME~ without
+// another sync, a fresh one begins under its name, and the lines that were written
+// after the last good sync are written to that too, from memory or read back; what
+// cannot be had any more is counted and said. Who waits later waits for the fresh
+// file.
+//
+// # What is said in the log
+//
+// A line that begins with "# linelog:" tells how many lines are missing at that
+// place, because the buffer was full, or could not be taken over into a fresh
+// file.
+//
+// The writer of this version is the only one of its file (other processes may
+// read, rename and truncate it).
+package linelog

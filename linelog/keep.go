@@ -1,0 +1,151 @@
+package linelog
+
+import (
+	"hash/maphash"
+	"slices"
+)
+
+// maxPieces bounds how many pieces are remembered; the oldest then become one that
+// cannot be read back.
+const maxPieces = 1024
+
+// piece is a range of a file that is written and not synced.
+type piece struct {
+	f     *file
+	c     *chunk // its bytes; nil: only in the file
+	off   int64
+	n     int
+	lines uint64
+	pos   uint64 // position behind it
+	sum   uint64 // of its bytes, if c is nil; 0: unknown, it cannot be read back
+}
+
+// keep is what a fresh file has to take over when a sync fails: what is written and
+// not synced, the newest of it in memory. Guarded by Writer.io.
+type keep struct {
+	limit int64        // bound of held
+	size  int          // bytes of a chunk
+	free  func(*chunk) // takes a chunk that is not needed any more
+	seed  maphash.Seed
+	set   bool // seed is
+
+	list   []piece // oldest first
+	first  uint64  // number of list[0]; pieces are numbered as they come
+	sealed uint64  // those below are not added to
+	held   int64   // memory of the chunks in list
+}
+
+// add takes over a chunk that was written to f and ended at end.
+func (k *keep) add(f *file, c *chunk, end int64) {
+	off := end - int64(len(c.buf))
+	if n := len(k.list); n > 0 && k.first+uint64(n)-1 >= k.sealed {
+		p := &k.list[n-1]
+		if p.f == f && p.c != nil && p.off+int64(p.n) == off && len(p.c.buf)+len(c.buf) <= k.size {
+			p.c.buf = append(p.c.buf, c.buf...)
+			p.n += len(c.buf)
+			p.lines += c.lines
+			p.pos = c.pos
+			k.free(c)
+			return
+		}
+	}
+	k.list = append(k.list, piece{f: f, c: c, off: off, n: len(c.buf), lines: c.lines, pos: c.pos})
+	k.held += int64(cap(c.buf))
+	k.shrink()
+}
+
+// shrink lets go of the memory, and of the number of pieces, above the bounds.
+func (k *keep) shrink() {
+	for i := 0; k.held > k.limit && i < len(k.list)-1; i++ {
+		p := &k.list[i]
+		if p.c == nil {
+			continue
+		}
+		p.sum = k.hash(p.c.buf)
+		k.release(p)
+	}
+	if len(k.list) > maxPieces {
+		a, b := &k.list[0], &k.list[1]
+		k.release(a)
+		k.release(b)
+		b.lines += a.lines
+		b.sum = 0
+		k.cut(1)
+	}
+}
+
+func (k *keep) hash(b []byte) uint64 {
+	if !k.set {
+		k.seed, k.set = maphash.MakeSeed(), true
+	}
+	return max(maphash.Bytes(k.seed, b), 1)
+}
+
+func (k *keep) release(p *piece) {
+	if p.c != nil {
+		k.held -= int64(cap(p.c.buf))
+		k.free(p.c)
+		p.c = nil
+	}
+}
+
+// cut removes the first n pieces.
+func (k *keep) cut(n int) {
+	k.list = slices.Delete(k.list, 0, n)
+	k.first += uint64(n)
+}
+
+// seal returns a number: a sync that begins now covers the pieces below it.
+func (k *keep) seal() uint64 {
+	k.sealed = k.first + uint64(len(k.list))
+	return k.sealed
+}
+
+// drop forgets the pieces below a number: they are synced.
+func (k *keep) drop(below uint64) {
+	n := 0
+	for n < len(k.list) && k.first+uint64(n) < below {
+		k.release(&k.list[n])
+		n++
+	}
+	k.cut(n)
+}
+
+// take removes the pieces that are in f and returns their lines as chunks to be
+// written again, how many lines could not be had, and the position behind those.
+func (k *keep) take(f *file) (chunks []*chunk, lost, lostTo uint64) {
+	end := k.first + uint64(len(k.list))
+	left := k.list[:0]
+	for _, p := range k.list {
+		switch {
+		case p.f != f:
+			left = append(left, p)
+		case p.c != nil:
+			k.held -= int64(cap(p.c.buf))
+			p.c.lines, p.c.pos = p.lines, p.pos
+			chunks = append(chunks, p.c)
+		default:
+			if c := k.readBack(&p); c != nil {
+				chunks = append(chunks, c)
+			} else {
+				lost, lostTo = lost+p.lines, p.pos
+			}
+		}
+	}
+	clear(k.list[len(left):])
+	k.list = left
+	k.first = end - uint64(len(left))
+	return chunks, lost, lostTo
+}
+
+// readBack returns a piece as it was written, or nil.
+func (k *keep) readBack(p *piece) *chunk {
+	if p.sum == 0 || p.f.fix == nil {
+		return nil
+	}
+	b := make([]byte, p.n)
+	if _, err := p.f.fix.ReadAt(b, p.off); err != nil || k.hash(b) != p.sum {
+		return nil
+	}
+	return &chunk{buf: b, lines: p.lines, pos: p.pos}
+}

@@ -1,0 +1,172 @@
+package linelog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// writeEffect is the effect of the settler write.
+func (w *Writer) writeEffect(upTo uint64) (uint64, error) {
+	w.io.Lock()
+	err := w.put(upTo)
+	pos := w.written
+	w.io.Unlock()
+	w.tell()
+	return pos, err
+}
+
+// put writes what was accepted up to upTo, the oldest first. What an earlier call
+// could not write is tried again before anything newer. Called with io held.
+func (w *Writer) put(upTo uint64) error {
+	for w.written < upTo {
+		if w.stage == nil && !w.next() {
+			return nil
+		}
+		if err := w.putStage(); err != nil {
+			return w.writeFailed(err)
+		}
+	}
+	return nil
+}
+
+// next takes the oldest chunk. Without one everything accepted is written.
+func (w *Writer) next() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stage = w.q.take(); w.stage == nil {
+		w.written = w.pos
+		return false
+	}
+	return true
+}
+
+// putStage writes the stage, or a part of it that is whole lines. Called with io
+// held.
+func (w *Writer) putStage() (err error) {
+	if w.f == nil {
+		if w.f, err = w.open(); err != nil {
+			return err
+		}
+	}
+	c, f := w.stage, w.f
+	n, err := f.write(c.buf)
+	switch {
+	case n == len(c.buf):
+		w.stage, w.written = nil, c.pos
+		w.wrote(f, c)
+		w.works(n)
+		return nil
+	case n == 0 && err != nil:
+		return err
+	}
+	w.partly(f, n)
+	if errors.Is(err, io.ErrShortWrite) {
+		return nil
+	}
+	return err
+}
+
+// partly takes note that n bytes of the stage are in f, whole lines, and the others
+// are still to be written. On a device the rest just goes on. Called with io held.
+func (w *Writer) partly(f *file, n int) {
+	c := w.stage
+	if f.regular {
+		part := &chunk{buf: bytes.Clone(c.buf[:n]), lines: uint64(bytes.Count(c.buf[:n], newline)), pos: c.pos}
+		c.lines -= part.lines
+		w.wrote(f, part)
+	}
+	c.buf = c.buf[:copy(c.buf, c.buf[n:])]
+	w.works(n)
+	w.mu.Lock()
+	w.counts.short++
+	w.mu.Unlock()
+}
+
+// wrote keeps what has come into f until it is synced. Called with io held.
+func (w *Writer) wrote(f *file, c *chunk) {
+	if !f.regular {
+		w.recycle(c)
+		return
+	}
+	f.dirty = true
+	w.keep.add(f, c, f.lines)
+}
+
+// recycle gives a chunk to those who append.
+func (w *Writer) recycle(c *chunk) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.q.recycle(c)
+}
+
+// works takes note of n bytes that were written.
+func (w *Writer) works(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts.writes++
+	w.q.release(n)
+	if w.failing {
+		w.failing, w.err = false, nil
+		w.news = append(w.news, fmt.Sprintf("line log %s: writes work again", w.path))
+	}
+	if w.q.dropped > 0 && w.q.fits(noticeLen) {
+		w.sayDropped()
+	}
+}
+
+// writeFailed takes note of an error of a write.
+func (w *Writer) writeFailed(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts.writeErrors++
+	w.err = err
+	if !w.failing {
+		w.failing = true
+		w.news = append(w.news, fmt.Sprintf("line log: %v: lines wait in memory until it works again", err))
+	}
+	return err
+}
+
+// noticeLen is more than a notice has, in bytes.
+const noticeLen = 200
+
+// notice is a line of the writer's own.
+func notice(format string, args ...any) []byte {
+	return fmt.Appendf(nil, "# linelog: %s: %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
+}
+
+// sayDropped puts into the log, at the place where they are missing, how many lines
+// were dropped. Called with mu held.
+func (w *Writer) sayDropped() {
+	q := &w.q
+	if q.dropped == 0 {
+		return
+	}
+	text := fmt.Sprintf("%d lines (%d bytes) dropped: %d bytes were waiting to be written", q.dropped, q.droppedBytes, q.limit)
+	q.dropped, q.droppedBytes = 0, 0
+	w.addLine(nil, bytes.TrimSuffix(notice("%s", text), newline), newline)
+	w.noticed = true
+	w.news = append(w.news, fmt.Sprintf("line log %s: %s", w.path, text))
+}
+
+// tell says what there is to say, and has notices written. Called without locks, at
+// the end of an effect.
+func (w *Writer) tell() {
+	w.mu.Lock()
+	news := w.news
+	w.news = nil
+	if w.noticed {
+		w.noticed = false
+		w.mark()
+	} else {
+		w.mu.Unlock()
+	}
+	if w.o.Say != nil {
+		for _, text := range news {
+			w.o.Say(text)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package linelog
+
+import (
+	"time"
+)
+
+// counts is what a Writer has seen. Guarded by Writer.mu.
+type counts struct {
+	lines, bytes          uint64
+	cut                   uint64
+	blocked               uint64
+	dropped, droppedBytes uint64
+	writes, writeErrors   uint64
+	short                 uint64
+	syncs, syncErrors     uint64
+	syncTime              time.Duration
+	setAside, again, lost uint64
+}
+
+// Stats is the state of a Writer and what it has done since Open.
+type Stats struct {
+	// Path of the log.
+	Path string
+	// Lines and Bytes were accepted, notices of the writer's own included.
+	Lines, Bytes uint64
+	// Cut counts cuts of lines that were too long.
+	Cut uint64
+	// Blocked counts waits for room.
+	Blocked uint64
+	// Dropped and DroppedBytes are what was not accepted because the buffer was full.
+	Dropped, DroppedBytes uint64
+	// Buffered is what is accepted and not yet written, Limit its bound, in bytes.
+	Buffered, Limit int64
+	// Unsynced counts the lines that are accepted and not synced.
+	Unsynced uint64
+	// Writes counts write calls that have written something, ShortWrites those that
+	// were cut short, WriteErrors those that have failed.
+	Writes, ShortWrites, WriteErrors uint64
+	// Syncs counts syncs of files, SyncErrors those that failed; SyncTime is the
+	// time they took together.
+	Syncs, SyncErrors uint64
+	SyncTime          time.Duration
+	// SetAside counts files whose sync failed, Again the lines of them that were
+	// taken over into a fresh file, Lost those that could not be.
+	SetAside, Again, Lost uint64
+	// Err is the error of the last write or sync, nil if it succeeded.
+	Err error
+}
+
+// Stats returns the state now. It waits for no disk.
+func (w *Writer) Stats() Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := &w.counts
+	return Stats{
+		Path: w.path, Lines: c.lines, Bytes: c.bytes, Cut: c.cut, Blocked: c.blocked,
+		Dropped: c.dropped, DroppedBytes: c.droppedBytes,
+		Buffered: w.q.held, Limit: w.q.limit, Unsynced: w.pos - min(w.pos, w.sync.Settled()),
+		Writes: c.writes, ShortWrites: c.short, WriteErrors: c.writeErrors,
+		Syncs: c.syncs, SyncErrors: c.syncErrors, SyncTime: c.syncTime,
+		SetAside: c.setAside, Again: c.again, Lost: c.lost, Err: w.err,
+	}
+}

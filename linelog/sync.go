@@ -1,0 +1,255 @@
+package linelog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+)
+
+// setAsideEvery is how much time passes at least between two files that are set
+// aside: a disk that fails each sync is not to be filled with them.
+const setAsideEvery = time.Minute
+
+// syncEffect is the effect of the settler sync: it writes what is not written, and
+// syncs what was exchanged by Reopen and then the file. What is written before the
+// fdatasync begins is what it promises:
+//
+//	syncEffect                 writeEffect              forbidden
+//	fdatasync begins
+//	                           write 7; written = 7
+//	fdatasync ends
+//	return written == 7                                 7 may not be on disk
+func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
+	defer w.tell()
+	w.io.Lock()
+	defer w.io.Unlock()
+	if w.f != nil && w.f.failed != nil {
+		if err := w.exchange(); err != nil {
+			return 0, err
+		}
+	}
+	if err := w.put(upTo); err != nil {
+		return 0, err
+	}
+	pos, below := w.written, w.keep.seal()
+	old := slices.Clone(w.old)
+	files := old
+	if f := w.f; f != nil && f.dirty {
+		f.dirty = false
+		files = append(files, f)
+	}
+	w.io.Unlock()
+	var bad *file
+	var condemned bool
+	for _, f := range files {
+		if condemned, err = w.syncFile(f); err != nil {
+			bad = f
+			break
+		}
+	}
+	w.io.Lock()
+	if err != nil {
+		return 0, w.syncFailed(bad, condemned, err)
+	}
+	w.keep.drop(below)
+	w.safe = pos
+	w.old = slices.Delete(w.old, 0, len(old))
+	for _, f := range old {
+		f.close() //nolint:errcheck // it is synced, and nothing is left to do about it
+	}
+	w.syncWorks()
+	return pos, nil
+}
+
+// syncFile syncs f and counts it.
+func (w *Writer) syncFile(f *file) (condemned bool, err error) {
+	begin := time.Now()
+	condemned, err = f.sync(w.o.FS)
+	d := time.Since(begin)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f.regular {
+		w.counts.syncs++
+		w.counts.syncTime += d
+	}
+	if err != nil {
+		w.counts.syncErrors++
+	}
+	return condemned, err
+}
+
+// syncWorks takes note that everything is synced.
+func (w *Writer) syncWorks() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.failing {
+		w.err = nil
+	}
+}
+
+// syncFailed decides what becomes of f, whose sync failed, and returns the error for
+// those who wait. Called with io held.
+func (w *Writer) syncFailed(f *file, condemned bool, err error) error {
+	w.mu.Lock()
+	w.err = err
+	w.mu.Unlock()
+	f.dirty = true
+	if !condemned { // only its name is not known to be on the disk
+		return fmt.Errorf("%w: %w", ErrSync, err)
+	}
+	f.failed = err
+	if f == w.f {
+		w.exchange() //nolint:errcheck // the next attempt tries again; the error of the sync is the one to tell
+	} else {
+		w.old = slices.DeleteFunc(w.old, func(x *file) bool { return x == f })
+		w.takeOver(f, "")
+	}
+	return fmt.Errorf("%w: %w", ErrSync, err)
+}
+
+// exchange sets the file aside whose sync failed, and has its lines that are not
+// synced written to a fresh one. Called with io held.
+func (w *Writer) exchange() error {
+	f := w.f
+	if !w.setAside.IsZero() && time.Since(w.setAside) < setAsideEvery {
+		return fmt.Errorf("%w: %w", ErrSync, f.failed)
+	}
+	aside := ""
+	if f.app.IsAt(f.path) { // else somebody has renamed or removed it
+		aside = w.asideName(f.path)
+		if err := w.o.FS.Rename(f.path, aside); err != nil {
+			return fmt.Errorf("%w: %w; set the file aside: %w", ErrSync, f.failed, err)
+		}
+	}
+	w.setAside = time.Now()
+	w.f = nil
+	w.takeOver(f, aside)
+	return nil
+}
+
+// asideName is a name beside path that is not taken.
+func (w *Writer) asideName(path string) string {
+	base := path + "." + time.Now().UTC().Format("20060102T150405")
+	name := base + "~"
+	for n := 2; ; n++ {
+		if _, err := w.o.FS.Stat(name); errors.Is(err, fs.ErrNotExist) || n > 1000 {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d~", base, n)
+	}
+}
+
+// takeOver has the lines of f that are not known to be synced written again, before
+// all others, and closes f. Called with io held, when w.f is another file or nil.
+func (w *Writer) takeOver(f *file, aside string) {
+	chunks, lost, lostTo := w.keep.take(f)
+	n := uint64(0)
+	for _, c := range chunks {
+		n += c.lines
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.stage; c != nil {
+		w.stage = nil
+		w.q.held -= int64(len(c.buf))
+		chunks = append(chunks, c)
+	}
+	where := "a file that was renamed or removed"
+	if aside != "" {
+		where = aside
+	}
+	text := fmt.Sprintf("%v: %d lines are written again", f.failed, n)
+	if aside != "" {
+		text += ", the file is kept as " + aside
+	}
+	if lost > 0 {
+		said := &chunk{buf: notice("%d lines could not be read back from %s, whose sync failed", lost, where), lines: 1, pos: w.safe}
+		chunks = append([]*chunk{said}, chunks...)
+		text += fmt.Sprintf("; %d lines are in no other file", lost)
+		if w.lostTo == 0 {
+			w.lostFrom = w.safe
+		}
+		w.lostTo = lostTo
+	}
+	w.q.putBack(chunks)
+	w.counts.again += n
+	w.counts.lost += lost
+	w.counts.setAside++
+	w.written = w.safe
+	w.news = append(w.news, "line log: "+text)
+	f.close() //nolint:errcheck // the error that matters was that of its sync
+}
+
+// Reopen opens the path again, for logrotate and its like: when it returns nil, all
+// that is written from now on goes to the file that the path leads to, which is made
+// if it is not there. The file before is synced and closed by another goroutine;
+// Sync waits for that. If the path leads to the file that is open, nothing is done.
+// After an error the file before stays in use.
+//
+// It waits for a write in progress, not for a sync.
+func (w *Writer) Reopen() error {
+	pos, err := w.reopen()
+	if err != nil {
+		return fmt.Errorf("reopen line log: %w", err)
+	}
+	if pos > 0 {
+		w.sync.Mark(pos)
+		w.sync.Urge()
+	}
+	return nil
+}
+
+// reopen exchanges the file. It returns the position whose sync covers the file
+// before, 0 if nothing was done.
+func (w *Writer) reopen() (pos uint64, err error) {
+	w.io.Lock()
+	defer w.io.Unlock()
+	w.mu.Lock()
+	closing := w.closing
+	w.mu.Unlock()
+	if closing {
+		return 0, ErrClosed
+	}
+	if w.f != nil && w.f.app.IsAt(w.path) {
+		return 0, nil
+	}
+	f, err := w.open()
+	if err != nil {
+		return 0, err
+	}
+	if !f.regular && !w.o.Sync.IsAuto() {
+		return 0, errors.Join(fmt.Errorf("%s: %w", w.path, ErrNoSync), f.close())
+	}
+	before := w.f
+	w.f = f
+	w.device.Store(!f.regular)
+	switch {
+	case before == nil:
+	case !before.regular:
+		before.close() //nolint:errcheck // a device, and all is written
+	case before.failed != nil:
+		w.takeOver(before, "")
+	default:
+		w.leave(before)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pos++ // a position of no line: a sync of it covers the file before
+	return w.pos, nil
+}
+
+// leave has a file that was exchanged synced and closed later. If a write to it
+// failed, what that has left there is not written again.
+func (w *Writer) leave(f *file) {
+	w.old = append(w.old, f)
+	if !f.unsure || w.stage == nil {
+		return
+	}
+	n, err := f.look(w.stage.buf)
+	if err != nil || n == 0 {
+		return
+	}
+	w.partly(f, n)
+}

@@ -1,0 +1,353 @@
+package linelog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-log/tidemark/settle"
+)
+
+// Pos is a position in what a Writer has been given. It only grows; how much says
+// nothing.
+type Pos uint64
+
+// Errors of a Writer, found with errors.Is.
+var (
+	// ErrClosed says that Close has begun.
+	ErrClosed = errors.New("line log is closed")
+	// ErrDropped says that the lines of this call were dropped and counted, because
+	// the buffer is full and Options.Full is Drop.
+	ErrDropped = errors.New("the buffer is full: lines dropped")
+	// ErrSync says that a sync failed that should have covered the lines waited
+	// for. They are being written to a fresh file.
+	ErrSync = errors.New("sync failed")
+	// ErrNoSync says that the file is a pipe, a terminal or another device, which
+	// has nothing to sync.
+	ErrNoSync = errors.New("not a regular file, it cannot be synced")
+	// ErrLevel says that a file of its own cannot reach that level.
+	ErrLevel = errors.New("level needs a replication target")
+)
+
+var newline = []byte{'\n'}
+
+// Writer appends lines to one file, of which it is the only writer. It implements
+// io.WriteCloser. All methods may be called concurrently.
+//
+// No method but Wait, Sync, Reopen and Close makes a system call, and none of the
+// others waits for one, but for Write, Append and Stream.Write when the buffer is
+// full and Options.Full is Block.
+type Writer struct {
+	o     Options // with defaults
+	path  string
+	write *settle.Settler
+	sync  *settle.Settler
+
+	io       sync.Mutex  // held while the file is written or exchanged; taken before mu
+	f        *file       // nil: to be opened before the next write
+	old      []*file     // exchanged by Reopen; each has lines that are not synced
+	stage    *chunk      // taken from q and not yet written
+	keep     keep        // what is written and not synced
+	written  uint64      // position up to which all is in f, or was and is synced or lost
+	safe     uint64      // position up to which all is synced, or lost
+	setAside time.Time   // when that last happened; zero: never
+	device   atomic.Bool // f is no regular file
+
+	mu               sync.Mutex
+	q                queue
+	pos              uint64    // position behind all that was accepted
+	main             *Stream   // that of Write
+	streams          []*Stream // open ones, main first
+	closing          bool
+	news             []string // not yet told to Options.Say
+	noticed          bool     // a notice was accepted that no settler knows of
+	failing          bool     // writes fail
+	err              error    // of the last write or sync, nil if it succeeded
+	lostFrom, lostTo uint64   // positions in (lostFrom, lostTo] may be lost with a file that was set aside
+	counts           counts
+
+	finish   sync.Once
+	finished error // what finish came to
+}
+
+// Open opens the log path for appending, and makes it if it is not there, but not
+// its directory. If a killed writer has left a part of a line at its end, that is
+// marked first. Nothing is synced; an error says why the file cannot be used.
+//
+// A pipe, a terminal or another device can be written too, if Options.Sync is
+// auto; else the error is ErrNoSync.
+func Open(path string, o Options) (*Writer, error) {
+	w := &Writer{o: o.withDefaults(), path: path}
+	w.q.size, w.q.limit = w.o.Buffer, w.o.Limit
+	w.keep.limit, w.keep.size, w.keep.free = w.o.Keep, w.o.Buffer, w.recycle
+	w.main = &Stream{w: w}
+	w.streams = append(w.streams, w.main)
+	f, err := w.open()
+	if err != nil {
+		return nil, fmt.Errorf("open line log: %w", err)
+	}
+	w.f = f
+	w.device.Store(!f.regular)
+	retry := time.Duration(0)
+	if !f.regular {
+		if !w.o.Sync.IsAuto() {
+			return nil, errors.Join(fmt.Errorf("open line log: %s: %w", path, ErrNoSync), f.close())
+		}
+		retry = pipeRetry
+	}
+	windows := settle.All()
+	if w.o.Window > 0 {
+		windows = settle.Every(w.o.Window)
+	}
+	w.write = settle.New(w.writeEffect, settle.Options{Policy: windows, Leading: true, Retry: retry, Observe: w.o.observer("write")})
+	w.sync = settle.New(w.syncEffect, settle.Options{Policy: w.o.Sync, Observe: w.o.observer("sync")})
+	return w, nil
+}
+
+// pipeRetry is the first back-off when a pipe is full: its reader needs no longer.
+const pipeRetry = 5 * time.Millisecond
+
+// Write appends p, which may hold any bytes: lines that end in it are accepted, the
+// rest is kept until its newline comes, or until Close. It returns len(p), also
+// when lines were dropped (Options.Full); the only error is ErrClosed. Lines of
+// several calls at a time are whole only if each call ends with a newline: sources
+// that do not see to that have a Stream each.
+//
+// What was accepted is lost if the process dies before it is written, which is at
+// once after a quiet window and else after Options.Window.
+func (w *Writer) Write(p []byte) (int, error) { return w.main.Write(p) }
+
+// Append appends whole lines, all of them or none, and returns the position behind
+// them, for Wait. A newline is added at the end if there is none; nothing of p is
+// kept. While the buffer is full it waits for room, until ctx ends (Options.Full
+// Block), or returns ErrDropped.
+//
+// Errors, in which case nothing was accepted: ErrDropped, ErrClosed, that of ctx.
+func (w *Writer) Append(ctx context.Context, p []byte) (Pos, error) {
+	if len(p) == 0 {
+		return w.Pos(), nil
+	}
+	w.mu.Lock()
+	for {
+		room, err := w.admit(len(p)+1, p)
+		if err != nil {
+			w.mu.Unlock()
+			return 0, err
+		}
+		if room == nil {
+			break
+		}
+		w.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		w.mu.Lock()
+	}
+	whole := bytes.LastIndexByte(p, '\n') + 1
+	w.addLines(nil, p[:whole])
+	if whole < len(p) {
+		w.addLine(nil, p[whole:], newline)
+	}
+	return Pos(w.mark()), nil
+}
+
+// admit decides whether n bytes, the lines p, are accepted: both results nil. Else
+// it returns a channel to wait on before the next try, or why they are not. Called
+// with mu held.
+func (w *Writer) admit(n int, p []byte) (room <-chan struct{}, err error) {
+	switch {
+	case w.closing:
+		return nil, ErrClosed
+	case w.q.fits(n):
+		return nil, nil
+	case w.o.Full == Drop:
+		lines := bytes.Count(p, newline)
+		if p[len(p)-1] != '\n' {
+			lines++
+		}
+		w.q.drop(lines, n)
+		w.counts.dropped += uint64(lines)
+		w.counts.droppedBytes += uint64(n)
+		return nil, ErrDropped
+	}
+	w.counts.blocked++
+	return w.q.wait(), nil
+}
+
+// addLines accepts whole lines; the first begins with head. Called with mu held.
+func (w *Writer) addLines(head, p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	if len(head)+len(p) > w.o.MaxLine { // one may be too long
+		for len(p) > 0 {
+			i := bytes.IndexByte(p, '\n')
+			w.addLine(head, p[:i], newline)
+			head, p = nil, p[i+1:]
+		}
+		return
+	}
+	w.counts.bytes += uint64(len(head) + len(p))
+	before := w.pos
+	if len(head) > 0 {
+		i := bytes.IndexByte(p, '\n') + 1
+		w.pos++
+		w.q.add(head, p[:i], w.pos)
+		p = p[i:]
+	}
+	w.pos = w.q.addAll(p, w.pos)
+	w.counts.lines += w.pos - before
+}
+
+// addLine accepts one line, head and tail, which end is put behind. It is cut if it
+// is too long. Called with mu held.
+func (w *Writer) addLine(head, tail, end []byte) {
+	if len(head)+len(tail)+len(end) > w.o.MaxLine {
+		head, tail = w.addCut(append(bytes.Clone(head), tail...)), nil
+	}
+	if len(head) > 0 && len(tail) > 0 {
+		head, tail = append(bytes.Clone(head), tail...), nil
+	}
+	w.pos++
+	w.counts.lines++
+	w.counts.bytes += uint64(len(head) + len(tail) + len(end))
+	if len(tail) > 0 {
+		head = tail
+	}
+	w.q.add(head, end, w.pos)
+}
+
+// cutMark ends a line that goes on in the next.
+const cutMark = "…\n"
+
+// addCut accepts the beginning of a line that is too long, as lines of their own,
+// and returns the rest, which is not. Called with mu held.
+func (w *Writer) addCut(line []byte) (rest []byte) {
+	for len(line) >= w.o.MaxLine {
+		n := runeStart(line, w.o.MaxLine-len(cutMark))
+		w.pos++
+		w.counts.lines++
+		w.counts.cut++
+		w.counts.bytes += uint64(n + len(cutMark))
+		w.q.add(line[:n], []byte(cutMark), w.pos)
+		line = line[n:]
+	}
+	return line
+}
+
+// mark tells the settlers what was accepted, and gives mu back.
+func (w *Writer) mark() uint64 {
+	pos, urge := w.pos, w.q.urge
+	w.q.urge = false
+	w.mu.Unlock()
+	w.write.Mark(pos)
+	w.sync.Mark(pos)
+	if urge {
+		w.write.Urge()
+	}
+	return pos
+}
+
+// Pos returns the position behind all that was accepted.
+func (w *Writer) Pos() Pos {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Pos(w.pos)
+}
+
+// Wait returns nil when the lines up to pos have reached level. It has the write or
+// the sync begun as soon as possible, and shares it with everyone who waits.
+// Appended says that they are in the file, whole, and survive the death of this
+// process; Synced that they and their file survive a power cut.
+//
+// It returns the error of the write or sync that should have covered pos (ErrSync
+// for a sync), ErrNoSync, or that of ctx. After an error the lines are kept and
+// tried again, so they may reach the level all the same; another Wait tells.
+func (w *Writer) Wait(ctx context.Context, pos Pos, level settle.Level) error {
+	switch level {
+	case settle.Accepted:
+		return nil
+	case settle.Appended:
+		return w.write.Wait(ctx, uint64(pos))
+	case settle.Synced:
+		if w.device.Load() {
+			return fmt.Errorf("%s: %w", w.path, ErrNoSync)
+		}
+		if err := w.sync.Wait(ctx, uint64(pos)); err != nil {
+			return err
+		}
+		return w.lost(uint64(pos))
+	case settle.Replicated:
+	}
+	return fmt.Errorf("wait for %s: %w", level, ErrLevel)
+}
+
+// Sync returns nil when all lines that were accepted before the call are synced. Of
+// an unterminated rest nothing is promised. On a pipe or a device, which has nothing
+// to sync, it waits until they are written. Its errors are those of Wait.
+func (w *Writer) Sync(ctx context.Context) error {
+	pos := w.Pos()
+	if w.device.Load() {
+		return w.Wait(ctx, pos, settle.Appended)
+	}
+	return w.Wait(ctx, pos, settle.Synced)
+}
+
+// lost returns an error if what stands at pos was lost with a file that was set
+// aside.
+func (w *Writer) lost(pos uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if pos > w.lostFrom && pos <= w.lostTo {
+		return fmt.Errorf("%s: %w, and the lines could not be read back", w.path, ErrSync)
+	}
+	return nil
+}
+
+// Close accepts nothing more, terminates the rests of all streams, writes what is
+// there and syncs it, in one attempt, and closes the file. It blocks as long as
+// that takes. nil says that everything that was accepted is synced (on a pipe or a
+// device: written); an error names what is not. A second call, also a concurrent
+// one, waits and returns the same.
+func (w *Writer) Close() error {
+	w.finish.Do(func() { w.finished = w.shut() })
+	return w.finished
+}
+
+// shut is Close.
+func (w *Writer) shut() error {
+	w.mu.Lock()
+	for _, s := range w.streams {
+		s.end()
+	}
+	w.closing = true
+	w.q.wake() // those who wait for room learn ErrClosed
+	w.sayDropped()
+	pos := w.mark()
+	err := w.sync.Close()
+	if errors.Is(err, ErrSync) {
+		// The fresh file has the lines, and is to be synced too.
+		_, err = w.syncEffect(pos)
+	}
+	w.write.Close() //nolint:errcheck // its effect has been run by the sync's, or has failed there
+	w.tell()
+	w.io.Lock()
+	defer w.io.Unlock()
+	files := w.old
+	if w.f != nil {
+		files = append(files, w.f)
+	}
+	for _, f := range files {
+		err = errors.Join(err, f.close())
+	}
+	if err != nil {
+		return fmt.Errorf("close line log: %w", err)
+	}
+	return nil
+}
