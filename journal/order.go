@@ -63,11 +63,13 @@ func (o *Order) more() {
 	}
 }
 
-// account counts what w holds, after it has changed. Called with w.mu held.
+// account counts what w holds, after it has changed, and publishes what Stats
+// tells. Called with w.mu held.
 func (w *Writer) account() {
 	now := w.m.owed() + w.staged
 	w.order.held.Add(now - w.counted)
 	w.counted = now
+	w.publish()
 }
 
 // turn lets w write. Called with io held.

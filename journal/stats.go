@@ -32,35 +32,25 @@ type wCounts struct {
 	writes, indexes, writeErrors, blocked uint64
 }
 
-// Stats returns a snapshot. It blocks no longer than an append does.
+// Stats returns a snapshot. It waits for nothing: while an append or a write is at
+// work, it tells what was true before that.
 func (w *Writer) Stats() Stats {
 	syncErr := w.sync.Err()
 	synced, written := w.sync.Settled(), w.written.Load()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h := &w.m.hdr
-	return Stats{
-		Path:         w.path,
-		Entries:      h.NEntries,
-		Bytes:        w.m.end(),
-		Allocated:    h.HeaderSize + h.ArenaSize,
-		MaxSize:      w.m.limit,
-		Unwritten:    w.pos - written,
-		Unsynced:     w.pos - synced,
-		Buffered:     w.m.owed() + w.staged,
-		Fill:         w.m.fill(),
-		SeqnumID:     h.SeqnumID,
-		HeadSeqnum:   h.HeadEntrySeqnum,
-		TailSeqnum:   h.TailEntrySeqnum,
-		HeadRealtime: h.HeadEntryRealtime,
-		TailRealtime: h.TailEntryRealtime,
-		Writes:       w.stats.writes,
-		Indexes:      w.stats.indexes,
-		WriteErrors:  w.stats.writeErrors,
-		Blocked:      w.stats.blocked,
-		WriteErr:     w.writeErr,
-		SyncErr:      syncErr,
+	switch {
+	case w.mu.TryLock():
+		w.publish()
+		w.mu.Unlock()
+	case !w.shown.ready.Load(): // the very first append
+		w.mu.Lock()
+		w.publish()
+		w.mu.Unlock()
 	}
+	st, pos := w.shown.stats()
+	// What was written and synced may be later than what is shown of the appends.
+	st.Unwritten, st.Unsynced = max(pos, written)-written, max(pos, synced)-synced
+	st.SyncErr = syncErr
+	return st
 }
 
 // fill is how far the file is on its way to rotation: 1 is full.

@@ -82,6 +82,8 @@ type Writer struct {
 	writeErr error   // of the last write, nil if it succeeded
 	stats    wCounts
 
+	shown wShown // what Stats tells while mu is held
+
 	finish   sync.Once
 	finished error // what finish came to
 }
