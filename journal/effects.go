@@ -63,19 +63,16 @@ func (w *Writer) putNow(upTo uint64, index bool) (uint64, error) {
 }
 
 // putStage writes the stage and says so to everyone concerned. With an error the
-// stage stays as it is.
+// stage stays, and the next call goes on with it.
 func (w *Writer) putStage() error {
 	s := &w.stage
 	err := w.reserve(s)
 	begin := time.Now()
 	if err == nil {
-		err = s.write(w.f)
+		err = s.write(w.f, w.noteWriteError)
 	}
 	if err != nil {
-		w.mu.Lock()
-		w.writeErr = err
-		w.stats.writeErrors++
-		w.mu.Unlock()
+		w.noteWriteError(err)
 		return err
 	}
 	pos, index := s.pos, s.index
@@ -107,4 +104,12 @@ func (w *Writer) putStage() error {
 	}
 	w.askForSpace(s.end)
 	return nil
+}
+
+// noteWriteError remembers an error until a stage has been written.
+func (w *Writer) noteWriteError(err error) {
+	w.mu.Lock()
+	w.writeErr = err
+	w.stats.writeErrors++
+	w.mu.Unlock()
 }

@@ -16,14 +16,14 @@ const (
 	wMaxPiece = 64 << 10 // and of all of it: a larger write makes later ones of the same pages dearer
 )
 
-// writeChains writes s.chains, which are sorted.
-func (s *wStage) writeChains(f vfs.File) error {
+// putChains writes s.chains, which are sorted, as the next writes of the stage.
+func (s *wStage) putChains(f vfs.File, count *int) error {
 	for p := s.chains; len(p) > 0; {
 		n := 1
 		for n < len(p) && p[n].at-p[n-1].at <= wPatchGap/8 && p[n].at-p[0].at < wMaxPiece/8 {
 			n++
 		}
-		if err := s.writePiece(f, p[:n]); err != nil {
+		if err := s.putPiece(f, count, p[:n]); err != nil {
 			return err
 		}
 		p = p[n:]
@@ -31,9 +31,12 @@ func (s *wStage) writeChains(f vfs.File) error {
 	return nil
 }
 
-// writePiece writes patches together. Nobody else writes to the file, so that
+// putPiece writes patches together. Nobody else writes to the file, so that
 // what lies between them is written as it is.
-func (s *wStage) writePiece(f vfs.File, p []wPatch) error {
+func (s *wStage) putPiece(f vfs.File, count *int, p []wPatch) error {
+	if s.isPast(count) {
+		return nil
+	}
 	off := p[0].at.offset()
 	n := int(p[len(p)-1].at.offset() + 8 - off)
 	if cap(s.piece) < n {
@@ -42,25 +45,27 @@ func (s *wStage) writePiece(f vfs.File, p []wPatch) error {
 	b := s.piece[:n]
 	if n > 8*len(p) {
 		if _, err := f.ReadAt(b, int64(off)); err != nil {
-			return s.writeEach(f, p)
+			return s.putEach(f, *count, p)
 		}
 	}
 	for _, x := range p {
 		object.PutU64(b, int(x.at.offset()-off), x.to.offset())
 	}
-	_, err := f.WriteAt(b, int64(off))
-	return err
+	return s.putRest(f, *count, b, off)
 }
 
-// writeEach writes patches one by one, where the file cannot be read.
-func (s *wStage) writeEach(f vfs.File, p []wPatch) error {
+// putEach writes the patches of a piece one by one, where the file cannot be read.
+func (s *wStage) putEach(f vfs.File, count int, p []wPatch) error {
 	b := s.piece[:8]
-	for _, x := range p {
+	for s.past.each < len(p) {
+		x := p[s.past.each]
 		object.PutU64(b, 0, x.to.offset())
 		if _, err := f.WriteAt(b, int64(x.at.offset())); err != nil {
 			return err
 		}
+		s.past.each++
 	}
+	s.past = wPast{whole: count}
 	return nil
 }
 

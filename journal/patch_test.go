@@ -86,13 +86,14 @@ func TestWriteChains(t *testing.T) {
 		n       int
 		readErr error
 		failAt  int
-		calls   int // writes at most
+		calls   int // writes at most; -1: one more than there are patches
 	}{
 		{name: "one", n: 1, calls: 1},
 		{name: "far apart", n: 20, calls: 20},
 		{name: "close", n: 4000, calls: size/wMaxPiece + 10},
 		{name: "unreadable", n: 4000, readErr: errWPatched, calls: 4000},
-		{name: "failed write", n: 4000, failAt: 3, calls: 2 * (size/wMaxPiece + 10)},
+		{name: "unreadable, failed write", n: 3000, readErr: errWPatched, failAt: 1500, calls: -1},
+		{name: "failed write", n: 4000, failAt: 3, calls: size/wMaxPiece + 11},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(3, uint64(tc.n)))
@@ -106,12 +107,17 @@ func TestWriteChains(t *testing.T) {
 				object.PutU64(want, int(p.at.offset()), p.to.offset())
 			}
 			s.chains, s.spare = sortPatches(s.chains, nil)
-			err := s.writeChains(f)
+			if tc.calls < 0 {
+				tc.calls = len(s.chains) + 1
+			}
+			n := 0
+			err := s.putChains(f, &n)
 			if tc.failAt > 0 {
 				if !errors.Is(err, errWPatched) {
 					t.Fatalf("a failed write: %v", err)
 				}
-				err = s.writeChains(f)
+				n = 0
+				err = s.putChains(f, &n)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -184,7 +184,7 @@ func (r *wRelink) rewrite() error {
 	}
 	var s wStage
 	m.take(&s, true)
-	if err := s.write(r.f); err != nil {
+	if err := s.write(r.f, func(error) {}); err != nil {
 		return err
 	}
 	return r.f.Datasync()

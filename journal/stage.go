@@ -8,9 +8,12 @@ import (
 )
 
 // wStage is what one turn of writing puts into the file: bytes copied from
-// wMem, and where they go. It stays as it is until all of it has been written;
-// a failed or short write is answered by writing all of it again, since every
-// write is to a place of its own and says the same each time.
+// wMem, and where they go. It stays as it is until all of it has been written.
+// After a failed or short write it goes on with what that has not done: what was
+// reported as written is in the page cache, and nobody else writes to the file.
+// So a disk that fails one write in a hundred costs one write in a hundred more,
+// however many a stage has. A write that may have been done all the same is
+// repeated: each is to a place of its own and says the same again.
 //
 // The order of the writes, and what a reader, or a kill between two of them,
 // sees (reference: systemd's reader looks again only when n_entries changes):
@@ -57,9 +60,18 @@ type wStage struct {
 	sorted bool // chains is in order
 	header [object.HeaderSize254]byte
 	hdrLen int
+	past   wPast // what is written of it
 
 	spare []wPatch // scratch
 	piece []byte   // scratch
+}
+
+// wPast is how far the writing of a stage has come. The writes of a stage have an
+// order, in which they are counted: a piece of chains is one.
+type wPast struct {
+	whole int // writes that are done
+	bytes int // of the next write, from its beginning on
+	each  int // patches of the next write, which is a piece, that were written one by one
 }
 
 // wOp is a write of buf[at:at+n] to off.
@@ -75,6 +87,7 @@ func (s *wStage) bytes() int64 { return int64(len(s.tail) + len(s.buf) + 8*len(s
 // large.
 func (s *wStage) reset() {
 	s.full, s.index, s.sorted = false, false, false
+	s.past = wPast{}
 	s.tail = keepSmall(s.tail)
 	s.buf = keepSmall(s.buf)
 	s.early, s.late, s.counts = s.early[:0], s.late[:0], s.counts[:0]
@@ -223,38 +236,79 @@ func (m *wMem) takeCounts(s *wStage) {
 	m.dirty = m.dirty[:0]
 }
 
-// write puts s into f. With an error some of it may be there.
-func (s *wStage) write(f vfs.File) error {
+// write puts into f what is missing of s. When a write fails and some of s was
+// written since the one before, it goes on at once, having told failed; when
+// nothing was, it returns the error.
+func (s *wStage) write(f vfs.File, failed func(error)) error {
+	for {
+		before := s.past
+		err := s.writeRest(f)
+		if err == nil || s.past == before {
+			return err
+		}
+		failed(err)
+	}
+}
+
+// writeRest writes what is missing, up to the first error.
+func (s *wStage) writeRest(f vfs.File) error {
+	n := 0 // writes considered
 	if len(s.tail) > 0 {
-		if _, err := f.WriteAt(s.tail, int64(s.base)); err != nil {
+		if err := s.put(f, &n, s.tail, s.base); err != nil {
 			return err
 		}
 	}
-	if err := s.writeOps(f, s.early); err != nil {
+	if err := s.putOps(f, &n, s.early); err != nil {
 		return err
 	}
-	if err := s.writeOps(f, s.late); err != nil {
+	if err := s.putOps(f, &n, s.late); err != nil {
 		return err
 	}
 	if !s.sorted {
 		s.chains, s.spare = sortPatches(s.chains, s.spare)
 		s.sorted = true
 	}
-	if err := s.writeChains(f); err != nil {
+	if err := s.putChains(f, &n); err != nil {
 		return err
 	}
-	if err := s.writeOps(f, s.counts); err != nil {
+	if err := s.putOps(f, &n, s.counts); err != nil {
 		return err
 	}
-	_, err := f.WriteAt(s.header[:s.hdrLen], 0)
-	return err
+	return s.put(f, &n, s.header[:s.hdrLen], 0)
 }
 
-func (s *wStage) writeOps(f vfs.File, ops []wOp) error {
+func (s *wStage) putOps(f vfs.File, n *int, ops []wOp) error {
 	for _, o := range ops {
-		if _, err := f.WriteAt(s.buf[o.at:o.at+o.n], int64(o.off)); err != nil {
+		if err := s.put(f, n, s.buf[o.at:o.at+o.n], o.off); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// put is the next write of the stage: b to off.
+func (s *wStage) put(f vfs.File, n *int, b []byte, off uint64) error {
+	if s.isPast(n) {
+		return nil
+	}
+	return s.putRest(f, *n, b, off)
+}
+
+// putRest is write n of the stage, which is b to off: what an earlier attempt has
+// left of it.
+func (s *wStage) putRest(f vfs.File, n int, b []byte, off uint64) error {
+	done := s.past.bytes
+	k, err := f.WriteAt(b[done:], int64(off)+int64(done))
+	if err != nil {
+		s.past.bytes += k
+		return err
+	}
+	s.past = wPast{whole: n}
+	return nil
+}
+
+// isPast counts the next write in n, and tells whether it is done already.
+func (s *wStage) isPast(n *int) bool {
+	*n++
+	return *n <= s.past.whole
 }

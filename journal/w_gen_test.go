@@ -94,6 +94,19 @@ func (g *wGen) batch(n int) []entry.Entry {
 	return b
 }
 
+// newWMem is the memory of a new file, without a file.
+func newWMem(tb testing.TB) *wMem {
+	o := Options{}.withDefaults()
+	h, err := newHeader(&o)
+	if err != nil {
+		tb.Helper()
+		tb.Fatal(err)
+	}
+	m := newMem(h, h.DataHashTableOffset+h.DataHashTableSize, o.MaxSize, o.CompressThreshold)
+	m.tail = make([]byte, 0, 2<<20)
+	return m
+}
+
 // wNeedTool skips a test on a machine without a program of systemd.
 func wNeedTool(t testing.TB, name string) string {
 	t.Helper()

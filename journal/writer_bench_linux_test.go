@@ -60,7 +60,7 @@ func wCPU() time.Duration {
 // What building an entry in memory costs, without writing.
 func BenchmarkBuild(b *testing.B) {
 	s := newWSteady()
-	m := newWBenchMem(b)
+	m := newWMem(b)
 	b.ReportAllocs()
 	before := wCPU()
 	defer func() { b.ReportMetric(float64(wCPU()-before)/float64(b.N), "cpu-ns/op") }()
@@ -69,7 +69,7 @@ func BenchmarkBuild(b *testing.B) {
 		err := m.build(&s.e[0], wStamp{uint64(s.n), uint64(s.n), s.e[0].BootID})
 		if errors.Is(err, errNoRoom) || m.crowded() != "" {
 			b.StopTimer()
-			m = newWBenchMem(b)
+			m = newWMem(b)
 			b.StartTimer()
 		} else if err != nil {
 			b.Fatal(err)
@@ -81,15 +81,4 @@ func BenchmarkBuild(b *testing.B) {
 			b.StartTimer()
 		}
 	}
-}
-
-func newWBenchMem(b *testing.B) *wMem {
-	o := Options{}.withDefaults()
-	h, err := newHeader(&o)
-	if err != nil {
-		b.Fatal(err)
-	}
-	m := newMem(h, h.DataHashTableOffset+h.DataHashTableSize, o.MaxSize, o.CompressThreshold)
-	m.tail = make([]byte, 0, 2<<20)
-	return m
 }

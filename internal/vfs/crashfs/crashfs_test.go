@@ -172,6 +172,29 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+func TestFailWhen(t *testing.T) {
+	fs := New(1)
+	f := create(t, fs, "/a")
+	writes := 0
+	fs.FailWhen(func(_ int, op Op) (Kind, error) {
+		if op.Name != "write" {
+			return 0, nil
+		}
+		if writes++; writes%3 != 0 {
+			return 0, nil
+		}
+		return DoneButFailed, syscall.EIO
+	})
+	for i := range int64(6) {
+		if _, err := f.WriteAt([]byte("x"), i); errors.Is(err, syscall.EIO) != (i%3 == 2) {
+			t.Errorf("write %d: %v", i+1, err)
+		}
+	}
+	if b := fs.Bytes("/a"); string(b) != "xxxxxx" {
+		t.Errorf("the file has %q: a failed write was not done", b)
+	}
+}
+
 func TestStopTearsAtAPageBoundary(t *testing.T) {
 	for seed := range uint64(30) {
 		fs := New(seed)

@@ -65,6 +65,7 @@ type FS struct {
 	stopAt int // the call that is the last one; 0: none
 	dead   bool
 	hook   func(n int, op Op) error
+	rule   func(n int, op Op) (Kind, error)
 
 	limited bool
 	space   int64 // bytes that may still be allocated, if limited
@@ -106,6 +107,15 @@ func (f *FS) FailAt(n int, k Kind, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failAt[f.calls+n] = fault{k, err}
+}
+
+// FailWhen has every counting call fail for which rule returns an error, in the
+// way that it returns. n counts calls. rule is called with a lock held: it must
+// not call f.
+func (f *FS) FailWhen(rule func(n int, op Op) (Kind, error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rule = rule
 }
 
 // StopAt has the nth counting call from now on be the last: a write does a part
@@ -167,6 +177,10 @@ func (f *FS) begin(op Op) (fault, error) {
 	}
 	flt, ok := f.failAt[n]
 	delete(f.failAt, n)
+	if !ok && f.rule != nil {
+		flt.kind, flt.err = f.rule(n, op)
+		ok = flt.err != nil
+	}
 	if ok && flt.kind != DoneButFailed && op.Name != "write" || ok && flt.kind == NotDone {
 		err := flt.err
 		if op.Name == "sync" {
