@@ -12,6 +12,9 @@ import (
 // ingestPath is where entries come in; all its answers have one form.
 const ingestPath = "/ingest"
 
+// pingPath is where the access log can be tried out.
+const pingPath = "/ping"
+
 // uploadPath is where the journals of other machines come in.
 const uploadPath = "/upload"
 
@@ -25,7 +28,7 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc(uploadPath, s.notUpload)
 	}
 	for path, page := range map[string]http.Handler{
-		"/ping": text("PONG"), "/healthz": text("ok"), "/readyz": http.HandlerFunc(s.ready), "/metrics": s.metrics(),
+		pingPath: text("PONG"), "/healthz": text("ok"), "/readyz": http.HandlerFunc(s.ready), "/metrics": s.metrics(),
 	} {
 		mux.Handle("GET "+path, page) // and HEAD
 		mux.HandleFunc(path, notGet)

@@ -51,6 +51,10 @@ type Config struct {
 	// Requests finds earlier tries of a request with an Idempotency-Key. Nil: such
 	// requests are refused.
 	Requests Requests
+	// AccessLog gets a line for each request. Nil: there is none.
+	AccessLog AccessLog
+	// AccessLogSynced has no answer leave before its line is synced.
+	AccessLogSynced bool
 	// Stats is read by /metrics. Nil: only the door's own counts.
 	Stats func() Stats
 	// Ready returns why the daemon cannot take entries, nil when it can. Nil:
@@ -94,7 +98,9 @@ const Grace = 5 * time.Second
 // Server is the door. Build it with New.
 type Server struct {
 	cfg     Config
-	handler http.Handler
+	handler http.Handler // the pages
+	local   http.Handler // requests of a Unix socket
+	remote  http.Handler // requests over TCP
 	counts  counts
 	uploads uploads
 	tries   tries
@@ -129,29 +135,32 @@ func New(cfg Config) *Server {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(s.foreignOrigin))
 	s.handler = protection.Handler(s.routes())
+	s.local = s.accessed(s.handler)
+	s.remote = s.accessed(http.HandlerFunc(s.checkHost))
 	return s
 }
 
 // Handler serves requests that came over TCP: Host must be an address or
 // localhost.
-func (s *Server) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !localHost(r.Host) {
-			s.counts.badHost.Add(1)
-			s.refuse(w, r, http.StatusForbidden, "Host must be an address or localhost: "+curlTarget(r, r.URL.Path))
-			return
-		}
-		s.handler.ServeHTTP(w, r)
-	})
+func (s *Server) Handler() http.Handler { return s.remote }
+
+// checkHost lets through what no name server can have brought here.
+func (s *Server) checkHost(w http.ResponseWriter, r *http.Request) {
+	if !localHost(r.Host) {
+		s.counts.badHost.Add(1)
+		s.refuse(w, r, http.StatusForbidden, "Host must be an address or localhost: "+curlTarget(r, r.URL.Path))
+		return
+	}
+	s.handler.ServeHTTP(w, r)
 }
 
 // Serve answers on l until ctx is done. Then it closes l, waits up to Grace for
 // requests in progress, and returns nil. On a Unix socket the Host header means
 // nothing and is not looked at.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	handler := s.Handler()
+	handler := s.remote
 	if l.Addr().Network() == "unix" {
-		handler = s.handler
+		handler = s.local
 	}
 	hs := &http.Server{
 		Handler:           handler,
@@ -192,6 +201,7 @@ type counts struct {
 	badType    atomic.Uint64
 	badHost    atomic.Uint64
 	badOrigin  atomic.Uint64 // sent by the page of another site
+	unlogged   atomic.Uint64 // waits for the access log that failed
 
 	uploaded, uploadedBytes atomic.Uint64 // as entries and bytes, at /upload
 }
@@ -211,6 +221,9 @@ func (s *Server) Counts() []Count {
 		{"http", "bad_type", c.badType.Load()},
 		{"http", "bad_host", c.badHost.Load()},
 		{"http", "bad_origin", c.badOrigin.Load()},
+	}
+	if s.cfg.AccessLog != nil {
+		counts = append(counts, Count{"access_log", "failed", c.unlogged.Load()})
 	}
 	if s.cfg.Uploads != nil {
 		counts = append(counts, Count{"upload", "entries", c.uploaded.Load()}, Count{"upload", "bytes", c.uploadedBytes.Load()})
