@@ -10,6 +10,7 @@ import (
 // serveFlags are the settings of the command line. They win over the files.
 type serveFlags struct {
 	data, run, sync, notify, file string
+	accessLog, accessLogSync      string
 	http                          []string
 }
 
@@ -45,15 +46,17 @@ func newServeCmd() *cobra.Command {
 
 // add gives cmd the flags.
 func (f *serveFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
+	flags, syncPolicies := cmd.Flags(), []cobra.Completion{"auto", "all", "250ms", "1s", "5s"}
 	flags.StringVar(&f.data, "data", "", "`directory` of the journal files (default: Data= of the configuration, else /var/lib/tidemark/journal as root, ~/.local/state/tidemark/journal else)")
 	flags.StringVar(&f.run, "run", "", "`directory` of the sockets (default: Run= of the configuration, else /run/tidemark as root, $XDG_RUNTIME_DIR/tidemark else)")
 	flags.StringArrayVar(&f.http, "http", nil, "`address` to serve HTTP on, or off; may be repeated (default "+config.DefaultHTTP+")")
 	flags.StringVar(&f.sync, "sync", "", "sync `policy`: auto, all, or a duration from 1ms to 1h (default "+config.DefaultSync.String()+")")
 	flags.StringVar(&f.notify, "notify", "", "`duration` that matches of readers may lag under load; 0: not at all (default "+config.DefaultNotify.String()+")")
+	flags.StringVar(&f.accessLog, "access-log", "", "`file` that gets a line for each HTTP request; HUP opens it again (default: AccessLog= of the configuration, else none)")
+	flags.StringVar(&f.accessLogSync, "access-log-sync", "", "sync `policy` of that file; with all, each answer waits until its line is on the disk (default auto)")
 	flags.StringVar(&f.file, "config", "", "configuration `file` (default: /etc/tidemark/tidemark.conf as root, ~/.config/tidemark/tidemark.conf else)")
 	completeFlags(cmd, map[string][]cobra.Completion{
-		"sync": {"auto", "all", "250ms", "1s", "5s"}, "notify": {"0", "250ms", "1s"}, "http": {"off", config.DefaultHTTP, "127.0.0.1:0"},
+		"sync": syncPolicies, "access-log-sync": syncPolicies, "notify": {"0", "250ms", "1s"}, "http": {"off", config.DefaultHTTP, "127.0.0.1:0"},
 	}, "data", "run")
 }
 
@@ -90,6 +93,14 @@ func (f *serveFlags) apply(cmd *cobra.Command, c *config.Config) error {
 	}
 	if given("notify") {
 		if err := c.Set("Notify", f.notify); err != nil {
+			return err
+		}
+	}
+	if given("access-log") {
+		c.AccessLog = f.accessLog
+	}
+	if given("access-log-sync") {
+		if err := c.Set("AccessLogSync", f.accessLogSync); err != nil {
 			return err
 		}
 	}

@@ -48,6 +48,10 @@ type Config struct {
 	Notify time.Duration
 	// Buffer bounds what is accepted and not yet written, in bytes.
 	Buffer uint64
+	// AccessLog is the file that gets a line for each HTTP request; empty: none.
+	AccessLog string
+	// AccessLogSync is when that file is synced.
+	AccessLogSync settle.Policy
 
 	// SystemMaxUse, SystemKeepFree and SystemMaxFileSize bound the space used;
 	// zero: derived from the file system as journald does.
@@ -170,6 +174,8 @@ var keys = []key{
 	plain("Sync", func(c *Config) **settle.Policy { return &c.ownSync }, pointer(settle.ParsePolicy)),
 	plain("Notify", func(c *Config) *time.Duration { return &c.Notify }, ParseNotify),
 	plain("Buffer", func(c *Config) *uint64 { return &c.Buffer }, ParseBytes),
+	plain("AccessLog", func(c *Config) *string { return &c.AccessLog }, parsePath),
+	plain("AccessLogSync", func(c *Config) *settle.Policy { return &c.AccessLogSync }, settle.ParsePolicy),
 
 	plain("SyncIntervalSec", func(c *Config) **time.Duration { return &c.interval }, pointer(ParseSpan)),
 	plain("SystemMaxUse", func(c *Config) *Size { return &c.SystemMaxUse }, ParseSize),

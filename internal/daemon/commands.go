@@ -31,7 +31,7 @@ func (d *daemon) Synchronize(ctx context.Context) error {
 		}
 		return errors.Join(d.store.Synchronize(ctx), d.remote.Synchronize(ctx))
 	})
-	if err != nil {
+	if err = errors.Join(err, d.syncAccessLog(ctx)); err != nil {
 		return err
 	}
 	return d.stamp("synced")
@@ -191,7 +191,7 @@ func (d *daemon) counts() []web.Count {
 	for _, c := range d.store.Status().Counts {
 		counts = append(counts, web.Count{Name: "store", Reason: c.Reason, N: c.N})
 	}
-	return append(counts, d.remoteCounts()...)
+	return slices.Concat(counts, d.remoteCounts(), d.accessLogCounts())
 }
 
 // stats is what /metrics shows.
@@ -248,6 +248,7 @@ func (d *daemon) obey(ctx context.Context, s os.Signal) {
 	switch s {
 	case syscall.SIGHUP:
 		d.rereadConfig(ctx)
+		d.reopenAccessLog()
 	case syscall.SIGUSR1:
 		d.say("flush: there is one place for logs, nothing to move")
 	case syscall.SIGUSR2:
@@ -287,6 +288,8 @@ func (d *daemon) reload(ctx context.Context) error {
 		{"Data", cfg.Data == old.Data},
 		{"Run", cfg.Run == old.Run},
 		{"HTTP", slices.Equal(cfg.HTTP, old.HTTP)},
+		{"AccessLog", cfg.AccessLog == old.AccessLog},
+		{"AccessLogSync", cfg.AccessLogSync == old.AccessLogSync},
 		{"LineMax", cfg.LineMax == old.LineMax},
 		{"ReadKMsg", cfg.ReadKMsg == old.ReadKMsg},
 		{"RateLimitIntervalSec", cfg.RateLimitInterval == old.RateLimitInterval},

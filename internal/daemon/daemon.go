@@ -27,6 +27,7 @@ import (
 	"github.com/tidemark-log/tidemark/internal/store"
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/internal/web"
+	"github.com/tidemark-log/tidemark/linelog"
 )
 
 // drainLimit is how long what has been received may take to be stored when the
@@ -59,6 +60,7 @@ type daemon struct {
 	machine  entry.ID
 	boot     entry.ID
 
+	accessLog *linelog.Writer // nil: there is none
 	store     *store.Store
 	remote    *remote.Files
 	ingest    *ingest.Ingest
@@ -98,6 +100,7 @@ func (d *daemon) live(ctx context.Context) error {
 		if d.store != nil {
 			d.store.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the error at hand says more
 		}
+		d.closeAccessLog() //nolint:errcheck // the error at hand says more
 		d.release()
 		return err
 	}
@@ -132,6 +135,9 @@ func (d *daemon) open() error {
 		return err
 	}
 	if err := d.findMachineID(config.MachineIDFile); err != nil {
+		return err
+	}
+	if err := d.openAccessLog(); err != nil {
 		return err
 	}
 	total, err := d.space()
@@ -197,6 +203,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	err = errors.Join(err, drainErr, d.store.Close(context.WithoutCancel(ctx)))
 	closeDoors()
 	answered.Wait()
+	err = errors.Join(err, d.closeAccessLog())
 	stopWatchdog()
 	d.release()
 	if err == nil {

@@ -137,7 +137,7 @@ func (d *daemon) ingestConfig(set store.Settings) ingest.Config {
 }
 
 func (d *daemon) webConfig() web.Config {
-	return web.Config{
+	c := web.Config{
 		Sink: d.store,
 		NewDecoder: func(peer string) web.Decoder {
 			return &countedDecoder{JSONDecoder: d.ingest.NewJSONDecoder(peer), counts: &d.decoded}
@@ -148,6 +148,10 @@ func (d *daemon) webConfig() web.Config {
 		Ready:    d.ready,
 		Least:    d.least,
 	}
+	if d.accessLog != nil {
+		c.AccessLog, c.AccessLogSynced = d.accessLog, d.config().AccessLogSync.IsAll()
+	}
+	return c
 }
 
 // least is the level that every acknowledgement has: under the policy all an

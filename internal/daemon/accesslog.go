@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/tidemark-log/tidemark/internal/web"
+	"github.com/tidemark-log/tidemark/linelog"
+)
+
+// openAccessLog opens the log of requests, if there is to be one.
+func (d *daemon) openAccessLog() error {
+	cfg := d.config()
+	if cfg.AccessLog == "" {
+		return nil
+	}
+	w, err := linelog.Open(cfg.AccessLog, linelog.Options{
+		FS:    d.fs,
+		Sync:  cfg.AccessLogSync,
+		Limit: int64(min(cfg.Buffer, math.MaxInt64)),
+		Full:  linelog.Drop,
+		Say:   func(text string) { d.store.Event(levelWarning, messageAccessLog, text) },
+	})
+	if err != nil {
+		return fmt.Errorf("access log: %w", err)
+	}
+	d.accessLog = w
+	return nil
+}
+
+// messageAccessLog is the id of entries about the access log.
+const messageAccessLog = "6b0d2f8a91c74e53b7a4d5e8f3c01926"
+
+// reopenAccessLog has lines go to a new file when the log was renamed.
+func (d *daemon) reopenAccessLog() {
+	if d.accessLog == nil {
+		return
+	}
+	if err := d.accessLog.Reopen(); err != nil {
+		d.store.Event(levelErr, messageAccessLog, "access log: "+err.Error()+"; lines go to the file before")
+	}
+}
+
+// syncAccessLog returns nil when the lines of all answered requests are synced.
+func (d *daemon) syncAccessLog(ctx context.Context) error {
+	if d.accessLog == nil {
+		return nil
+	}
+	return d.accessLog.Sync(ctx)
+}
+
+// closeAccessLog writes and syncs what is left.
+func (d *daemon) closeAccessLog() error {
+	if d.accessLog == nil {
+		return nil
+	}
+	return d.accessLog.Close()
+}
+
+// accessLogCounts are what was lost or bent in the access log.
+func (d *daemon) accessLogCounts() []web.Count {
+	if d.accessLog == nil {
+		return nil
+	}
+	st := d.accessLog.Stats()
+	return []web.Count{
+		{Name: "access_log", Reason: "dropped", N: st.Dropped},
+		{Name: "access_log", Reason: "lost", N: st.Lost},
+		{Name: "access_log", Reason: "set_aside", N: st.SetAside},
+	}
+}
