@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
-	"time"
 )
 
 // errTooMuch ends a connection whose user, or all, have too many bytes of
@@ -24,9 +22,10 @@ const firstBuffer = 4 << 10
 // conn is one client. Only its own goroutine uses it, but for the deadline.
 type conn struct {
 	server *Server
-	nc     *net.UnixConn
+	wire   wire
 	uid    uint32
 	from   Peer
+	own    bool // guarded by server.mu; it has a thread of its own
 
 	buf   []byte // read and not yet consumed bytes: buf[start:]
 	start int
@@ -74,7 +73,7 @@ func (c *conn) serve(ctx context.Context) {
 
 // next returns the bytes before the next NUL, valid until the following call.
 func (c *conn) next() ([]byte, error) {
-	return nextMessage(c.nc, &c.buf, &c.start, c.server.limits.Message, c)
+	return nextMessage(c.wire, &c.buf, &c.start, c.server.limits.Message, c)
 }
 
 // nextMessage reads one NUL-terminated message of at most limit bytes from r.
@@ -182,9 +181,9 @@ func (c *conn) send(out reply) error {
 	if len(message) > c.server.limits.Message {
 		return errTooLong
 	}
-	if err := c.nc.SetWriteDeadline(time.Now().Add(c.server.unread)); err != nil {
+	if err := c.wire.limitWrite(c.server.unread); err != nil {
 		return err
 	}
-	_, err = c.nc.Write(append(message, 0))
+	_, err = c.wire.Write(append(message, 0))
 	return err
 }

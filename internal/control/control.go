@@ -5,7 +5,9 @@
 // Every connection has a goroutine of its own and calls the Daemon directly:
 // a slow command delays neither another client's command nor the next command
 // on a connection that is idle. Replies of one connection come in the order of
-// its calls.
+// its calls. The first connections have threads of their own, too, so that a
+// flood of messages delays their commands by no more than the kernel needs to
+// wake a thread.
 package control
 
 import (
@@ -13,6 +15,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -46,6 +49,9 @@ type Limits struct {
 	Conns int
 	// ConnsPerUID bounds the open connections of one user. 0: DefaultConnsPerUID.
 	ConnsPerUID int
+	// Threads bounds the connections with a thread of their own; one user has a
+	// quarter of them. Less than 0: none has. 0: DefaultThreads.
+	Threads int
 	// Held bounds the bytes of buffers over 4 KiB, in which messages are that have
 	// not ended; HeldPerUID those of one user. Who exceeds it is closed. 0:
 	// DefaultHeld, DefaultHeldPerUID; both allow at least one whole message.
@@ -57,6 +63,7 @@ const (
 	DefaultMessage     = 16 << 20
 	DefaultConns       = 4096
 	DefaultConnsPerUID = 128
+	DefaultThreads     = 32
 	DefaultHeld        = 128 << 20
 	DefaultHeldPerUID  = 32 << 20
 )
@@ -85,6 +92,8 @@ type Server struct {
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu
 	perUID map[uint32]int     // guarded by mu; no zero values
+	owning map[uint32]int     // guarded by mu; connections with a thread of their own, by user; no zero values
+	owned  int                // guarded by mu; their sum
 	held   int                // guarded by mu; bytes of large buffers
 	heldBy map[uint32]int     // guarded by mu; by user; no zero values
 	slow   map[uint32]int     // guarded by mu; calls in progress that may wait for the disk; no zero values
@@ -118,6 +127,9 @@ func New(d Daemon, info Info, l Limits) *Server {
 	if l.ConnsPerUID <= 0 {
 		l.ConnsPerUID = DefaultConnsPerUID
 	}
+	if l.Threads == 0 {
+		l.Threads = DefaultThreads
+	}
 	return &Server{
 		daemon: d,
 		info:   info,
@@ -128,6 +140,7 @@ func New(d Daemon, info Info, l Limits) *Server {
 		rest:   acceptBackoff,
 		conns:  make(map[*conn]struct{}),
 		perUID: make(map[uint32]int),
+		owning: make(map[uint32]int),
 		slow:   make(map[uint32]int),
 		heldBy: make(map[uint32]int),
 		freed:  make(chan struct{}, 1),
@@ -191,12 +204,20 @@ func (s *Server) admit(ctx context.Context, nc *net.UnixConn) {
 		return
 	}
 	uid := from.UID
-	c := &conn{server: s, nc: nc, uid: uid, from: from}
+	c := &conn{server: s, wire: polled{nc, s}, uid: uid, from: from}
 	s.mu.Lock()
 	if s.ending || len(s.conns) >= s.limits.Conns || s.perUID[uid] >= s.limits.ConnsPerUID {
 		s.mu.Unlock()
 		nc.Close() //nolint:errcheck // nothing was said on it
 		return
+	}
+	if s.owned < s.limits.Threads && s.owning[uid] < max(1, s.limits.Threads/4) {
+		// Without a descriptor to spare it stays in the poller.
+		if t, err := newThreaded(nc); err == nil {
+			c.wire, c.own = t, true
+			s.owning[uid]++
+			s.owned++
+		}
 	}
 	s.conns[c] = struct{}{}
 	s.perUID[uid]++
@@ -205,19 +226,25 @@ func (s *Server) admit(ctx context.Context, nc *net.UnixConn) {
 	callCtx := context.WithoutCancel(ctx)
 	s.running.Go(func() {
 		defer s.forget(c)
+		if c.own {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+		}
 		c.serve(callCtx)
 	})
 }
 
 func (s *Server) forget(c *conn) {
-	c.nc.Close() //nolint:errcheck // the peer may be gone already
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.account(c, 0)
-	if s.perUID[c.uid]--; s.perUID[c.uid] == 0 {
-		delete(s.perUID, c.uid)
+	lessOf(s.perUID, c.uid)
+	if c.own {
+		lessOf(s.owning, c.uid)
+		s.owned--
 	}
 	s.mu.Unlock()
+	c.wire.Close() //nolint:errcheck // the peer may be gone already
 	select {
 	case s.freed <- struct{}{}:
 	default:
@@ -239,8 +266,13 @@ func (s *Server) beginSlow(uid uint32) bool {
 func (s *Server) endSlow(uid uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.slow[uid]--; s.slow[uid] == 0 {
-		delete(s.slow, uid)
+	lessOf(s.slow, uid)
+}
+
+// lessOf counts one down.
+func lessOf(m map[uint32]int, uid uint32) {
+	if m[uid]--; m[uid] == 0 {
+		delete(m, uid)
 	}
 }
 
@@ -251,7 +283,17 @@ func (s *Server) endIdle() {
 	defer s.mu.Unlock()
 	s.ending = true
 	for c := range s.conns {
-		c.nc.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // fails only when closed
+		c.wire.endReads()
+	}
+}
+
+// unlessEnding calls f, unless the server is ending: then no read is to begin any
+// more.
+func (s *Server) unlessEnding(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ending {
+		f()
 	}
 }
 

@@ -74,6 +74,15 @@ func start(t *testing.T, d Daemon, l Limits) string {
 	return path
 }
 
+// eachWire runs a test with connections that have threads of their own, and with
+// such as have none.
+func eachWire(t *testing.T, test func(t *testing.T, l Limits)) {
+	t.Helper()
+	for name, threads := range map[string]int{"thread": 0, "poller": -1} {
+		t.Run(name, func(t *testing.T) { test(t, Limits{Threads: threads}) })
+	}
+}
+
 type client struct {
 	*net.UnixConn
 	r *bufio.Reader
@@ -155,110 +164,122 @@ func TestReplies(t *testing.T) {
 		{"parameters no object", `{"method":"org.varlink.service.GetInfo","parameters":[]}`, "closed"},
 		{"empty", ``, "closed"},
 	}
-	path := start(t, &fakeDaemon{}, Limits{})
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			c := dial(t, path)
-			c.say(t, tt.call)
-			if diff := cmp.Diff(tt.want, c.hear()); diff != "" {
-				t.Errorf("reply (-want +got):\n%s", diff)
-			}
-		})
-	}
+	eachWire(t, func(t *testing.T, l Limits) {
+		path := start(t, &fakeDaemon{}, l)
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				c := dial(t, path)
+				c.say(t, tt.call)
+				if diff := cmp.Diff(tt.want, c.hear()); diff != "" {
+					t.Errorf("reply (-want +got):\n%s", diff)
+				}
+			})
+		}
+	})
 }
 
 func TestPipelinedCallsAreAnsweredInOrderAndOnewayNotAtAll(t *testing.T) {
-	d := &fakeDaemon{}
-	c := dial(t, start(t, d, Limits{}))
-	c.say(t,
-		`{"method":"a.b.One"}`,
-		`{"method":"io.systemd.Journal.Synchronize","oneway":true}`,
-		`{"method":"a.b.Lost","oneway":true}`,
-		`{"method":"a.b.Two"}`)
-	for _, name := range []string{"a.b.One", "a.b.Two"} {
-		want := `{"error":"org.varlink.service.MethodNotFound","parameters":{"method":"` + name + `"}}`
-		if got := c.hear(); got != want {
-			t.Errorf("reply %s, want %s", got, want)
+	eachWire(t, func(t *testing.T, l Limits) {
+		d := &fakeDaemon{}
+		c := dial(t, start(t, d, l))
+		c.say(t,
+			`{"method":"a.b.One"}`,
+			`{"method":"io.systemd.Journal.Synchronize","oneway":true}`,
+			`{"method":"a.b.Lost","oneway":true}`,
+			`{"method":"a.b.Two"}`)
+		for _, name := range []string{"a.b.One", "a.b.Two"} {
+			want := `{"error":"org.varlink.service.MethodNotFound","parameters":{"method":"` + name + `"}}`
+			if got := c.hear(); got != want {
+				t.Errorf("reply %s, want %s", got, want)
+			}
 		}
-	}
-	if n := d.syncs.Load(); n != 1 {
-		t.Errorf("oneway Synchronize ran %d times, want 1", n)
-	}
+		if n := d.syncs.Load(); n != 1 {
+			t.Errorf("oneway Synchronize ran %d times, want 1", n)
+		}
+	})
 }
 
 func TestSplitMessages(t *testing.T) {
-	c := dial(t, start(t, &fakeDaemon{}, Limits{}))
-	long := `{"method":"a.` + strings.Repeat("b", 100_000) + `"}`
-	for _, part := range []string{long[:1], long[1:50_000], long[50_000:], "\x00{\"method\":", "\"a.C\"}\x00"} {
-		if _, err := c.Write([]byte(part)); err != nil {
-			t.Fatal(err)
+	eachWire(t, func(t *testing.T, l Limits) {
+		c := dial(t, start(t, &fakeDaemon{}, l))
+		long := `{"method":"a.` + strings.Repeat("b", 100_000) + `"}`
+		for _, part := range []string{long[:1], long[1:50_000], long[50_000:], "\x00{\"method\":", "\"a.C\"}\x00"} {
+			if _, err := c.Write([]byte(part)); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for _, end := range []string{`b"}}`, `a.C"}}`} {
-		if got := c.hear(); !strings.HasSuffix(got, end) {
-			t.Errorf("reply of %d bytes does not end in %s", len(got), end)
+		for _, end := range []string{`b"}}`, `a.C"}}`} {
+			if got := c.hear(); !strings.HasSuffix(got, end) {
+				t.Errorf("reply of %d bytes does not end in %s", len(got), end)
+			}
 		}
-	}
+	})
 }
 
 func TestMessageOverTheLimitClosesTheConnection(t *testing.T) {
-	c := dial(t, start(t, &fakeDaemon{}, Limits{Message: 1000}))
-	c.say(t, `{"method":"a.B"}`)
-	if got := c.hear(); got == "closed" {
-		t.Fatal("short message closed the connection")
-	}
-	c.Write(bytes.Repeat([]byte("x"), 10_000)) //nolint:errcheck // the server may close meanwhile
-	if got := c.hear(); got != "closed" {
-		t.Errorf("reply %s, want closed", got)
-	}
+	eachWire(t, func(t *testing.T, l Limits) {
+		c := dial(t, start(t, &fakeDaemon{}, Limits{Message: 1000, Threads: l.Threads}))
+		c.say(t, `{"method":"a.B"}`)
+		if got := c.hear(); got == "closed" {
+			t.Fatal("short message closed the connection")
+		}
+		c.Write(bytes.Repeat([]byte("x"), 10_000)) //nolint:errcheck // the server may close meanwhile
+		if got := c.hear(); got != "closed" {
+			t.Errorf("reply %s, want closed", got)
+		}
+	})
 }
 
 func TestSlowCommandDelaysNobodyElse(t *testing.T) {
-	d := &fakeDaemon{gate: make(chan struct{})}
-	path := start(t, d, Limits{})
-	slow, idle := dial(t, path), dial(t, path)
-	slow.say(t, `{"method":"io.systemd.Journal.Synchronize"}`)
-	for range 3 {
-		idle.say(t, `{"method":"io.systemd.Journal.Rotate"}`)
-		if got := idle.hear(); got != `{"parameters":{}}` {
-			t.Fatalf("reply %s while another command is stuck", got)
+	eachWire(t, func(t *testing.T, l Limits) {
+		d := &fakeDaemon{gate: make(chan struct{})}
+		path := start(t, d, l)
+		slow, idle := dial(t, path), dial(t, path)
+		slow.say(t, `{"method":"io.systemd.Journal.Synchronize"}`)
+		for range 3 {
+			idle.say(t, `{"method":"io.systemd.Journal.Rotate"}`)
+			if got := idle.hear(); got != `{"parameters":{}}` {
+				t.Fatalf("reply %s while another command is stuck", got)
+			}
 		}
-	}
-	if n := d.syncs.Load(); n != 0 {
-		t.Fatalf("%d syncs done, want the command stuck", n)
-	}
-	close(d.gate)
-	if got := slow.hear(); got != `{"parameters":{}}` {
-		t.Errorf("slow reply %s", got)
-	}
+		if n := d.syncs.Load(); n != 0 {
+			t.Fatalf("%d syncs done, want the command stuck", n)
+		}
+		close(d.gate)
+		if got := slow.hear(); got != `{"parameters":{}}` {
+			t.Errorf("slow reply %s", got)
+		}
+	})
 }
 
 func TestCallInProgressIsAnsweredWhenTheServerEnds(t *testing.T) {
-	d := &fakeDaemon{gate: make(chan struct{})}
-	path := filepath.Join(sockdir.New(t), "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- New(d, Info{}, Limits{}).Serve(ctx, l) }()
-	busy, idle := dial(t, path), dial(t, path)
-	idle.say(t, `{"method":"a.B"}`)
-	idle.hear()
-	busy.say(t, `{"method":"org.varlink.service.GetInfo"}`, `{"method":"io.systemd.Journal.Synchronize"}`)
-	busy.hear()
-	cancel()
-	if got := idle.hear(); got != "closed" {
-		t.Errorf("idle connection heard %s, want closed", got)
-	}
-	close(d.gate)
-	if got := busy.hear(); got != `{"parameters":{}}` {
-		t.Errorf("busy connection heard %s, want its reply", got)
-	}
-	if err := <-done; err != nil {
-		t.Errorf("Serve = %v", err)
-	}
+	eachWire(t, func(t *testing.T, l Limits) {
+		d := &fakeDaemon{gate: make(chan struct{})}
+		path := filepath.Join(sockdir.New(t), "s")
+		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- New(d, Info{}, l).Serve(ctx, listener) }()
+		busy, idle := dial(t, path), dial(t, path)
+		idle.say(t, `{"method":"a.B"}`)
+		idle.hear()
+		busy.say(t, `{"method":"org.varlink.service.GetInfo"}`, `{"method":"io.systemd.Journal.Synchronize"}`)
+		busy.hear()
+		cancel()
+		if got := idle.hear(); got != "closed" {
+			t.Errorf("idle connection heard %s, want closed", got)
+		}
+		close(d.gate)
+		if got := busy.hear(); got != `{"parameters":{}}` {
+			t.Errorf("busy connection heard %s, want its reply", got)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("Serve = %v", err)
+		}
+	})
 }
 
 func TestConnectionsAreBounded(t *testing.T) {

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,7 +12,7 @@ import (
 // still waits for its reply.
 func (c *conn) watch(ctx context.Context) (watched context.Context, done func()) {
 	watched, cancel := context.WithCancel(ctx)
-	raw, err := c.nc.SyscallConn()
+	raw, wake, back, err := c.wire.lend()
 	if err != nil {
 		return watched, cancel
 	}
@@ -36,19 +35,9 @@ func (c *conn) watch(ctx context.Context) (watched context.Context, done func())
 		}
 	}()
 	return watched, func() {
-		c.setReadDeadline(time.Unix(1, 0))
+		wake()
 		<-ended
-		c.setReadDeadline(time.Time{})
+		back()
 		cancel()
-	}
-}
-
-// setReadDeadline ends a read at t, unless the server is ending: then none is to
-// begin.
-func (c *conn) setReadDeadline(t time.Time) {
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	if !c.server.ending {
-		c.nc.SetReadDeadline(t) //nolint:errcheck // fails only when closed
 	}
 }

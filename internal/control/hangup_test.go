@@ -23,29 +23,33 @@ const syncCall = `{"method":"io.systemd.Journal.Synchronize"}`
 
 // A call ends when its client hangs up, also when it has sent further calls.
 func TestHangUpEndsTheCall(t *testing.T) {
-	d := &waitingDaemon{begun: make(chan struct{}), ended: make(chan struct{})}
-	path := start(t, d, Limits{ConnsPerUID: 8}) // a call gives its place back just after its end
-	for _, calls := range [][]string{{syncCall}, {syncCall, `{"method":"a.B"}`}, {syncCall}} {
-		c := dial(t, path)
-		c.say(t, calls...)
-		<-d.begun
-		c.Close()
-		<-d.ended
-	}
+	eachWire(t, func(t *testing.T, l Limits) {
+		d := &waitingDaemon{begun: make(chan struct{}), ended: make(chan struct{})}
+		path := start(t, d, Limits{ConnsPerUID: 8, Threads: l.Threads}) // a call gives its place back just after its end
+		for _, calls := range [][]string{{syncCall}, {syncCall, `{"method":"a.B"}`}, {syncCall}} {
+			c := dial(t, path)
+			c.say(t, calls...)
+			<-d.begun
+			c.Close()
+			<-d.ended
+		}
+	})
 }
 
 // A client that has ended its own side only still gets its reply.
 func TestHalfClosedIsAnswered(t *testing.T) {
-	d := &fakeDaemon{gate: make(chan struct{})}
-	c := dial(t, start(t, d, Limits{}))
-	c.say(t, syncCall)
-	if err := c.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	close(d.gate)
-	if got := c.hear(); got != `{"parameters":{}}` {
-		t.Errorf("heard %s", got)
-	}
+	eachWire(t, func(t *testing.T, l Limits) {
+		d := &fakeDaemon{gate: make(chan struct{})}
+		c := dial(t, start(t, d, l))
+		c.say(t, syncCall)
+		if err := c.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		close(d.gate)
+		if got := c.hear(); got != `{"parameters":{}}` {
+			t.Errorf("heard %s", got)
+		}
+	})
 }
 
 // Commands that wait for the disk leave room for others.

@@ -38,7 +38,7 @@ func (c *conn) begun(half bool) {
 		return
 	}
 	c.half = true
-	c.setReadDeadline(time.Now().Add(c.server.wait))
+	c.wire.limitReads(time.Now().Add(c.server.wait))
 }
 
 // whole is told that a message has ended.
@@ -47,5 +47,5 @@ func (c *conn) whole() {
 		return
 	}
 	c.half = false
-	c.setReadDeadline(time.Time{})
+	c.wire.limitReads(time.Time{})
 }

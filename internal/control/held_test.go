@@ -87,27 +87,29 @@ func TestHold(t *testing.T) {
 
 // A message that has begun must end in time; between messages there is no limit.
 func TestMessageMustEnd(t *testing.T) {
-	path := filepath.Join(sockdir.New(t), "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := New(&fakeDaemon{}, Info{}, Limits{})
-	s.wait = time.Millisecond
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ctx, l) }()
-	idle, half := dial(t, path), dial(t, path)
-	again(t, idle)
-	half.Write([]byte(`{"method":`)) //nolint:errcheck // its end is looked at
-	if got := half.hear(); got != "closed" {
-		t.Errorf("half a message: %s, want closed", got)
-	}
-	if !again(t, idle) {
-		t.Error("an idle connection was closed")
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	eachWire(t, func(t *testing.T, l Limits) {
+		path := filepath.Join(sockdir.New(t), "s")
+		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := New(&fakeDaemon{}, Info{}, l)
+		s.wait = time.Millisecond
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(ctx, listener) }()
+		idle, half := dial(t, path), dial(t, path)
+		again(t, idle)
+		half.Write([]byte(`{"method":`)) //nolint:errcheck // its end is looked at
+		if got := half.hear(); got != "closed" {
+			t.Errorf("half a message: %s, want closed", got)
+		}
+		if !again(t, idle) {
+			t.Error("an idle connection was closed")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -94,8 +94,8 @@ type Count (name: string, reason: string, n: int)
 
 # Space on the file system of the data directory. usage is what the journal
 # files take, limit what they may take, available what is free for the daemon,
-# archived how many files may be removed, prepared how many wait, empty and
-# hidden, to become current
+# archived how many files may be removed, prepared how many wait, empty,
+# to become current
 type Space (
   usage: int,
   limit: int,

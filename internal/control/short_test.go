@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -51,32 +52,34 @@ func startServer(t *testing.T, set func(*Server)) (s *Server, path string, stop 
 // A client that does not read its replies is closed; one that asks for nothing is
 // not.
 func TestUnreadRepliesCloseTheConnection(t *testing.T) {
-	_, path, _ := startServer(t, func(s *Server) { s.unread = time.Millisecond })
-	idle, deaf := dial(t, path), dial(t, path)
-	again(t, idle)
-	call := `{"method":"org.varlink.service.GetInterfaceDescription","parameters":{"interface":"dev.tidemark.Log"}}` + "\x00"
-	if err := deaf.SetWriteDeadline(time.Now().Add(hang)); err != nil {
-		t.Fatal(err)
-	}
-	calls := 0 // more replies than any buffer takes
-	for ; ; calls++ {
-		if _, err := deaf.Write([]byte(call)); err != nil {
-			if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
-				t.Fatalf("call %d: %v, want the connection closed", calls, err)
-			}
-			break
+	eachWire(t, func(t *testing.T, l Limits) {
+		_, path, _ := startServer(t, func(s *Server) { s.unread, s.limits.Threads = time.Millisecond, cmp.Or(l.Threads, DefaultThreads) })
+		idle, deaf := dial(t, path), dial(t, path)
+		again(t, idle)
+		call := `{"method":"org.varlink.service.GetInterfaceDescription","parameters":{"interface":"dev.tidemark.Log"}}` + "\x00"
+		if err := deaf.SetWriteDeadline(time.Now().Add(hang)); err != nil {
+			t.Fatal(err)
 		}
-	}
-	replies := 0
-	for deaf.hear() != "closed" {
-		replies++
-	}
-	if replies >= calls {
-		t.Errorf("%d replies to %d calls", replies, calls)
-	}
-	if !again(t, idle) {
-		t.Error("an idle connection was closed")
-	}
+		calls := 0 // more replies than any buffer takes
+		for ; ; calls++ {
+			if _, err := deaf.Write([]byte(call)); err != nil {
+				if !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+					t.Fatalf("call %d: %v, want the connection closed", calls, err)
+				}
+				break
+			}
+		}
+		replies := 0
+		for deaf.hear() != "closed" {
+			replies++
+		}
+		if replies >= calls {
+			t.Errorf("%d replies to %d calls", replies, calls)
+		}
+		if !again(t, idle) {
+			t.Error("an idle connection was closed")
+		}
+	})
 }
 
 // exhaust takes all descriptors that the process may have, until release.

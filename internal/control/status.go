@@ -67,7 +67,7 @@ type Space struct {
 	Limit     uint64 `json:"limit"`
 	Available uint64 `json:"available"`
 	Archived  int    `json:"archived"`
-	// Prepared counts the empty, hidden files that wait to become current.
+	// Prepared counts the empty files that wait to become current.
 	Prepared int `json:"prepared"`
 	// Full: the disk is full, senders wait or are refused until there is space.
 	Full bool `json:"full"`
