@@ -17,11 +17,15 @@ func (w *Writer) indexEffect(upTo uint64) (uint64, error) { return w.put(upTo, t
 //	fdatasync ends
 //	return written == 7                                 7 may not be on disk
 func (w *Writer) syncEffect(uint64) (uint64, error) {
-	p := w.written.Load()
-	if synced, err := w.secure(); synced || err != nil {
-		return p, err
+	p, end := w.beginSync()
+	synced, err := w.secure()
+	if !synced && err == nil {
+		err = w.f.Datasync()
 	}
-	return p, w.f.Datasync()
+	if err == nil {
+		w.endSync(end)
+	}
+	return p, err
 }
 
 // put writes what was appended up to upTo, and with index also all the links, if
@@ -84,6 +88,7 @@ func (w *Writer) putStage() error {
 	s.reset()
 	w.mu.Lock()
 	w.staged = 0
+	w.debt.written = s.end
 	w.writeErr = nil
 	w.stats.writes++
 	if index {

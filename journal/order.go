@@ -69,6 +69,7 @@ func (w *Writer) account() {
 	now := w.m.owed() + w.staged
 	w.order.held.Add(now - w.counted)
 	w.counted = now
+	w.debt.note(w.pos)
 	w.publish()
 }
 

@@ -40,6 +40,8 @@ const (
 	shownWrites
 	shownIndexes
 	shownBlocked
+	shownSynced // bytes
+	shownSince  // µs since 1970
 	shownCount
 )
 
@@ -59,6 +61,8 @@ func (w *Writer) publish() {
 		shownWrites:       w.stats.writes,
 		shownIndexes:      w.stats.indexes,
 		shownBlocked:      w.stats.blocked,
+		shownSynced:       w.debt.synced,
+		shownSince:        w.debt.sinceMicro(),
 	} {
 		if n := &s.n[i]; n.Load() != v { // cheaper than to store what is there
 			n.Store(v)
@@ -76,12 +80,17 @@ func (w *Writer) publish() {
 func (s *wShown) stats() (st Stats, pos uint64) {
 	ids := s.ids.Load()
 	n := func(i int) uint64 { return s.n[i].Load() }
+	bytes, synced := n(shownBytes), n(shownSynced)
 	return Stats{
-		Path:         ids.path,
-		Entries:      n(shownEntries),
-		Bytes:        n(shownBytes),
-		Allocated:    n(shownAllocated),
-		MaxSize:      ids.limit,
+		Path:      ids.path,
+		Entries:   n(shownEntries),
+		Bytes:     bytes,
+		Allocated: n(shownAllocated),
+		MaxSize:   ids.limit,
+
+		UnsyncedBytes: max(bytes, synced) - synced,
+		UnsyncedSince: n(shownSince),
+
 		Buffered:     s.held.Load(),
 		Fill:         math.Float64frombits(n(shownFill)),
 		SeqnumID:     ids.seqnumID,

@@ -13,6 +13,8 @@ type Stats struct {
 	Allocated           uint64 // size of the file
 	MaxSize             uint64
 	Unwritten, Unsynced uint64  // entries
+	UnsyncedBytes       uint64  // by which the file has grown since the last sync began
+	UnsyncedSince       uint64  // when the first unsynced entry was appended, or earlier; 0: none
 	Buffered            int64   // bytes accepted and not yet written
 	Fill                float64 // on the way to rotation, by what is nearest; 1 is full
 	SeqnumID            entry.ID
@@ -69,6 +71,16 @@ func (w *Writer) Seqnum() (id entry.ID, tail uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m.hdr.SeqnumID, w.m.hdr.TailEntrySeqnum
+}
+
+// SyncedSeqnum returns the number of the last entry that is known to be synced:
+// one from before the file was opened if none is since. It is not for files with
+// Options.KeepNumbers.
+func (w *Writer) SyncedSeqnum() uint64 {
+	synced := w.sync.Settled()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m.hdr.TailEntrySeqnum - (w.pos - synced)
 }
 
 // HeadSeqnum returns the number of the first entry, 0 if there is none.

@@ -82,6 +82,7 @@ type Writer struct {
 	writeErr error   // of the last write, nil if it succeeded
 	stats    wCounts
 
+	debt  wDebt  // guarded by mu
 	shown wShown // what Stats tells while mu is held
 
 	finish   sync.Once
@@ -251,6 +252,7 @@ func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
 	}
 	w.due.init(o.Index)
 	w.told = m.hdr.HeaderSize + m.hdr.ArenaSize
+	w.debt = wDebt{written: m.end(), synced: m.end()}
 	w.write = settle.New(w.writeEffect, settle.Options{Policy: settle.All(), Observe: observe("write")})
 	w.index = settle.New(w.indexEffect, settle.Options{Policy: settle.Every(o.Index), Window: w.due.in, Observe: observe("index")})
 	w.sync = settle.New(w.syncEffect, settle.Options{Policy: o.Sync, Sticky: true, Observe: observe("sync")})
