@@ -296,6 +296,7 @@ func (p *peer) open() error {
 // options of every file.
 func (f *Files) options() journal.Options {
 	set := f.cfg.Settings()
+	count := f.cfg.Effects.Of()
 	return journal.Options{
 		FS:                f.cfg.FS,
 		Flavour:           journal.Flavour{NoCompression: set.NoCompression},
@@ -305,7 +306,8 @@ func (f *Files) options() journal.Options {
 		Index:             set.Index,
 		Buffer:            buffer,
 		CompressThreshold: set.CompressThreshold,
-		Observe: func(effect string, _ time.Duration, _ uint64, err error) {
+		Observe: func(effect string, d time.Duration, covered uint64, err error) {
+			count(effect, d, covered, err)
 			if effect != "sync" {
 				return
 			}

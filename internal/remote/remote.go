@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/histogram"
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
@@ -51,6 +52,9 @@ type Config struct {
 	MaxPeers int
 	// Idle is after how long without an append a file is closed. 0: DefaultIdle.
 	Idle time.Duration
+	// Effects counts what writing, indexing and syncing the files costs. Nil: nobody
+	// does.
+	Effects *histogram.Effects
 }
 
 // Defaults of Config.

@@ -75,6 +75,7 @@ func (s *Store) reopen(path string) (*file, error) {
 func (s *Store) options(f *file) journal.Options {
 	set := s.settings.Load()
 	f.set = set
+	count := s.cfg.Effects.Of()
 	return journal.Options{
 		FS:                s.fs,
 		Flavour:           journal.Flavour{NoCompression: set.NoCompression},
@@ -88,7 +89,8 @@ func (s *Store) options(f *file) journal.Options {
 		Order:             s.order,
 		Clock:             func() (uint64, uint64) { return f.realtime, f.monotonic },
 		OnWrite:           s.progress.ring,
-		Observe: func(effect string, d time.Duration, _ uint64, err error) {
+		Observe: func(effect string, d time.Duration, covered uint64, err error) {
+			count(effect, d, covered, err)
 			if effect == "sync" {
 				s.synced(f, d, err)
 			} else {

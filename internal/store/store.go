@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/histogram"
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
@@ -47,6 +48,9 @@ type Config struct {
 	Say func(line string)
 	// Clock returns CLOCK_REALTIME and CLOCK_MONOTONIC in µs. Nil: the machine's.
 	Clock func() (realtime, monotonic uint64)
+	// Effects counts what writing, indexing and syncing the files costs. Nil: nobody
+	// does.
+	Effects *histogram.Effects
 }
 
 // Settings hold for the files that are begun after they were set.
