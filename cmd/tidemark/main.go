@@ -38,6 +38,7 @@ func verbs() []*cobra.Command {
 		newSyncCmd(),
 		newRotateCmd(),
 		newStatusCmd(),
+		newBenchCmd(),
 		newCompletionCmd(),
 		newVersionCmd(),
 	}

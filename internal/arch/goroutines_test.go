@@ -19,6 +19,7 @@ var mayGo = map[string]string{
 	"internal/control/":      "one per connection; Serve joins them",
 	"internal/daemon/":       "parts, signals and watchdog; joined before the daemon returns",
 	"internal/demo/":         "readers of the processes it starts, and load; joined before it returns",
+	"internal/selfbench/":    "callers, readers and servers under measurement; joined before the round is counted",
 	"cmd/tidemark/import.go": "reads ahead of the writer; joined before the verb returns",
 	"cmd/tidemark/main.go":   "gives the next signal back to the kernel; ends with the process",
 	"cmd/tidemark/send.go":   "reads the command's stderr, makes the calls of --ack; joined before the exit code is taken",

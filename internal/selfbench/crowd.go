@@ -1,0 +1,82 @@
+package selfbench
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// errEnough is the error of an append that its file has no room for: the way
+// ends early, and is judged by what it has done.
+var errEnough = errors.New("the file is full")
+
+// showing is what one way showed in one round.
+type showing struct {
+	acked     []uint64 // by caller
+	took      time.Duration
+	latencies Latencies
+}
+
+// n is how many appends were acknowledged.
+func (s *showing) n() (n uint64) {
+	for _, a := range s.acked {
+		n += a
+	}
+	return n
+}
+
+// rate is appends a second.
+func (s *showing) rate() float64 { return float64(s.n()) / s.took.Seconds() }
+
+// appender appends a record and returns when it is as safe as its way promises.
+// It is called by many callers at a time, each with a record of its own.
+type appender func(ctx context.Context, r *record) error
+
+// crowd lets callers append, each one record after the other, for d or until
+// there is no room for more.
+func crowd(ctx context.Context, callers int, d time.Duration, put appender) (*showing, error) {
+	s := &showing{acked: make([]uint64, callers)}
+	var (
+		wg   sync.WaitGroup
+		over atomic.Bool
+		mu   sync.Mutex // guards s.latencies and errs
+		errs error
+	)
+	stop := context.AfterFunc(ctx, func() { over.Store(true) })
+	defer stop()
+	began := time.Now()
+	for caller := range callers {
+		wg.Go(func() {
+			mine := new(Latencies)
+			n, err := callOn(ctx, caller, began.Add(d), &over, put, mine)
+			over.Store(over.Load() || err != nil)
+			mu.Lock()
+			defer mu.Unlock()
+			s.acked[caller] = n
+			s.latencies.Merge(mine)
+			if !errors.Is(err, errEnough) && errs == nil {
+				errs = err
+			}
+		})
+	}
+	wg.Wait()
+	s.took = time.Since(began)
+	return s, errs
+}
+
+// callOn is the life of one caller.
+func callOn(ctx context.Context, caller int, end time.Time, over *atomic.Bool, put appender, l *Latencies) (n uint64, err error) {
+	r := newRecord(caller)
+	for at := time.Now(); at.Before(end) && !over.Load(); n++ {
+		r.number(n)
+		if err := put(ctx, r); err != nil {
+			return n, err
+		}
+		done := time.Now()
+		l.Add(done.Sub(at))
+		at = done
+	}
+	return n, nil
+}

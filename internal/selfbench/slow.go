@@ -1,0 +1,72 @@
+package selfbench
+
+import (
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-log/tidemark/internal/vfs"
+)
+
+// SlowFS is a file system whose syncs, and writes, begin late: a slow disk, for
+// those who wait for it. All methods may be called concurrently.
+type SlowFS struct {
+	vfs.FS
+	// Sync and Write are how much longer each sync (also of a directory) and each
+	// write or change of a file's size takes.
+	Sync, Write time.Duration
+
+	syncs atomic.Uint64
+}
+
+// Syncs is how many syncs of files have begun.
+func (s *SlowFS) Syncs() uint64 { return s.syncs.Load() }
+
+// OpenFile opens a file that is as slow.
+func (s *SlowFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	f, err := s.FS.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return &slowFile{File: f, fs: s}, nil
+}
+
+// SyncDir syncs a directory, late.
+func (s *SlowFS) SyncDir(name string) error {
+	pause(s.Sync)
+	return s.FS.SyncDir(name)
+}
+
+type slowFile struct {
+	vfs.File
+	fs *SlowFS
+}
+
+func (f *slowFile) Datasync() error {
+	f.fs.syncs.Add(1)
+	pause(f.fs.Sync)
+	return f.File.Datasync()
+}
+
+func (f *slowFile) Sync() error {
+	f.fs.syncs.Add(1)
+	pause(f.fs.Sync)
+	return f.File.Sync()
+}
+
+func (f *slowFile) WriteAt(p []byte, off int64) (int, error) {
+	pause(f.fs.Write)
+	return f.File.WriteAt(p, off)
+}
+
+func (f *slowFile) Truncate(size int64) error {
+	pause(f.fs.Write)
+	return f.File.Truncate(size)
+}
+
+// pause takes d, as a disk would.
+func pause(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+}
