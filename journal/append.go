@@ -106,6 +106,9 @@ func (w *Writer) appendLocked(entries []entry.Entry, large []wLarge, urgent *boo
 			s = m.clamp(now, e.BootID, w.o.BootID)
 		}
 		m.large, large = largeOf(large, i)
+		if m.keeps {
+			m.kept = wKept{e.Seqnum, e.XorHash}
+		}
 		err := m.build(e, s)
 		m.large = nil
 		if err != nil {

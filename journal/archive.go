@@ -112,14 +112,14 @@ func (w *Writer) seal(s State) error {
 		}
 	}
 	if err := w.f.Sync(); err != nil {
-		return err
+		return syncFailed(err)
 	}
 	h.State = s
 	if err := put(); err != nil {
 		return err
 	}
 	if err := w.f.Sync(); err != nil {
-		return err
+		return syncFailed(err)
 	}
 	w.mu.Lock()
 	w.m.hdr = h

@@ -1,6 +1,9 @@
 package journal
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // writeEffect is the effect of the settler write.
 func (w *Writer) writeEffect(upTo uint64) (uint64, error) { return w.put(upTo, false) }
@@ -20,12 +23,20 @@ func (w *Writer) syncEffect(uint64) (uint64, error) {
 	p, end := w.beginSync()
 	synced, err := w.secure()
 	if !synced && err == nil {
-		err = w.f.Datasync()
+		err = syncFailed(w.f.Datasync())
 	}
 	if err == nil {
 		w.endSync(end)
 	}
 	return p, err
+}
+
+// syncFailed makes the error of a sync one that wraps ErrSync.
+func syncFailed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrSync, err)
 }
 
 // put writes what was appended up to upTo, and with index also all the links, if

@@ -22,6 +22,9 @@ var (
 	// ErrOrder says that an entry's monotonic time is before that of the last
 	// entry, of the same boot. A new file can take it.
 	ErrOrder = errors.New("monotonic time goes backwards")
+	// ErrSeqnum says that an entry with a number of its own (Options.KeepNumbers)
+	// has one that is not behind that of the last entry.
+	ErrSeqnum = errors.New("sequence number does not grow")
 	// ErrTooLarge says that an entry does not fit into any file of this MaxSize.
 	ErrTooLarge = errors.New("entry too large")
 )
@@ -72,6 +75,9 @@ func (m *wMem) build(e *entry.Entry, s wStamp) error {
 	if err := m.checkTime(s); err != nil {
 		return err
 	}
+	if m.keeps && m.kept.seqnum <= m.hdr.TailEntrySeqnum {
+		return &EntryError{Field: -1, Err: ErrSeqnum, Detail: fmt.Sprintf("%d after %d", m.kept.seqnum, m.hdr.TailEntrySeqnum)}
+	}
 	need, err := m.probe(e.Fields)
 	if err != nil {
 		return err
@@ -104,6 +110,9 @@ func (m *wMem) build(e *entry.Entry, s wStamp) error {
 	sortItems(m.items)
 	m.items = slices.Compact(m.items)
 
+	if m.keeps {
+		m.hdr.TailEntrySeqnum, xor = m.kept.seqnum-1, m.kept.xor
+	}
 	ref := m.entryObject(s, xor)
 	if m.ordered {
 		m.fresh = append(m.fresh, ref)

@@ -43,6 +43,8 @@ type wMem struct {
 	links    []wPatch // in the file, to the next array, or to a first entry
 	chains   []wPatch // in the file, of hash chains: buckets and next of their objects
 
+	keeps  bool     // Options.KeepNumbers
+	kept   wKept    // then: of the entry at hand
 	large  []wLarge // of the entry at hand
 	items  []uint64 // scratch: ref<<32 | record of the entry at hand
 	probes []wProbe // scratch: one for each field of the entry at hand
@@ -76,6 +78,9 @@ type wCount struct {
 	id    uint32
 	first wRef // its first entry, to be written too, or wKeep
 }
+
+// wKept is what a copied entry has from the original.
+type wKept struct{ seqnum, xor uint64 }
 
 // wKeep says that the file has the right first entry.
 const wKeep = ^wRef(0)

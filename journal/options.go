@@ -59,6 +59,10 @@ type Options struct {
 	// entry counts as synced. Until then a power cut may leave the file without a
 	// header, under its old name, or not at all. Renaming is for its directory only.
 	SyncLater bool
+	// KeepNumbers is for copies of entries of another file, into a file of the same
+	// sequence (SeqnumID): they keep their Seqnum, which must grow, and XorHash, and
+	// bring their times. Readers then show entry and copy once.
+	KeepNumbers bool
 	// Sync says when a sync begins without being asked for. Zero: auto.
 	Sync settle.Policy
 	// Index is how long links and counters may stay behind the entries at most.

@@ -97,6 +97,10 @@ var (
 	ErrFull = errors.New("journal file is full")
 	// ErrBufferFull says that too much is waiting to be written.
 	ErrBufferFull = errors.New("write buffer is full")
+	// ErrSync says that a sync of the file has failed. It wraps why, and is final:
+	// what is not known to be synced never will be, and only a copy of it in
+	// another file (File.Whole, Options.KeepNumbers) may survive a power cut.
+	ErrSync = errors.New("sync failed")
 	// ErrClosed says that Close or Archive has begun.
 	ErrClosed = errors.New("journal writer is closed")
 	// ErrLevel says that a file of its own cannot reach that level.
@@ -156,7 +160,7 @@ func (w *Writer) secure() (synced bool, err error) {
 	w.securing.Lock()
 	defer w.securing.Unlock()
 	if !w.secured {
-		w.unsafe = syncNew(w.f, w.fs, filepath.Dir(w.Path()))
+		w.unsafe = syncFailed(syncNew(w.f, w.fs, filepath.Dir(w.Path())))
 		w.secured, synced = true, true
 	}
 	return synced, w.unsafe
@@ -240,6 +244,7 @@ func initFile(f vfs.File, h *Header, o *Options) error {
 // newWriter starts the settlers of an open file.
 func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
 	w := &Writer{secured: true, o: o, fs: o.FS, f: f, m: m, hasher: m.wHasher, path: path, needGrow: make(chan struct{}, 1), order: o.Order}
+	m.keeps = o.KeepNumbers
 	if m.ordered = o.Order != nil; !m.ordered {
 		w.order = NewOrder()
 	}
