@@ -177,9 +177,17 @@ func (d *daemon) stored(ctx context.Context, mark string) (int, error) {
 }
 
 // synchronize asks the daemon over varlink and waits for the answer.
-func (d *daemon) synchronize() (time.Duration, error) {
+func (d *daemon) synchronize() (time.Duration, error) { return d.command("Synchronize") }
+
+// rotate has the daemon begin new files.
+func (d *daemon) rotate() error {
+	_, err := d.command("Rotate")
+	return err
+}
+
+func (d *daemon) command(name string) (time.Duration, error) {
 	began := time.Now()
-	answer, err := varlink(filepath.Join(d.run, "io.systemd.journal"), `{"method":"io.systemd.Journal.Synchronize"}`)
+	answer, err := varlink(filepath.Join(d.run, "io.systemd.journal"), `{"method":"io.systemd.Journal.`+name+`"}`)
 	if err == nil && strings.Contains(answer, `"error"`) {
 		err = errors.New(answer)
 	}

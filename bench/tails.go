@@ -17,16 +17,20 @@ const (
 	tailSilence   = 20 * time.Second       // a follower that shows nothing new for so long is not waited for
 	tailSendLimit = 2 * time.Minute        // for one burst: then the daemon hangs
 	tailLoneEvery = 500 * time.Millisecond // until every follower has shown one
+	tailRotate    = 500 * time.Millisecond // between two rotations
 )
 
 // tailUsers are the scenarios: the user of each sending process. Entries of users
-// from 1000 on go to files of their own.
+// from 1000 on go to files of their own. All files are rotated every half second
+// where it says so.
 var tailUsers = [...]struct {
-	name string
-	uids []int
+	name   string
+	uids   []int
+	rotate bool
 }{
-	{"one user", []int{0, 0, 0, 0}},
-	{"three users", []int{0, 1000, 1001, 0}},
+	{"one user", []int{0, 0, 0, 0}, false},
+	{"three users", []int{0, 1000, 1001, 0}, false},
+	{"three, rotating", []int{0, 1000, 1001, 0}, true},
 }
 
 // tailMatches are what the three followers of a run ask for; every number of
@@ -109,6 +113,32 @@ func ms(d time.Duration) string {
 	return fmt.Sprintf("%.1f", us(d)/1000)
 }
 
+// rotating rotates all files every tailRotate until the func it returns is called.
+func rotating(ctx context.Context, d *daemon) (stop func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(tailRotate)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				ended <- nil
+				return
+			case <-tick.C:
+			}
+			if err := d.rotate(); err != nil {
+				ended <- fmt.Errorf("rotate: %w", err)
+				return
+			}
+		}
+	}()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
 // tailsOnce floods one fresh daemon and adds what its followers showed to sums.
 func tailsOnce(ctx context.Context, s settings, users, run int, sums *[len(tailMatches)]tally) error {
 	d, err := tailRuns[run].side.start(ctx, s)
@@ -151,8 +181,12 @@ func tailsFlood(ctx context.Context, s settings, d *daemon, users, run int, sums
 	if err := c.awaitWatched(ctx, tails); err != nil {
 		return err
 	}
+	stopRotating := func() error { return nil }
+	if tailUsers[users].rotate {
+		stopRotating = rotating(ctx, d)
+	}
 	sent, err := c.flood(ctx, s.bursts)
-	if err != nil {
+	if err = errors.Join(err, stopRotating()); err != nil {
 		return err
 	}
 	over := time.Now()

@@ -97,10 +97,7 @@ func (j *Journal) Refresh() error {
 		errs = append(errs, c.f.Close())
 	}
 	j.limbo = nil
-	for _, c := range j.files {
-		if c.f.hdr.State == StateArchived {
-			continue
-		}
+	for _, c := range j.newestFirst() {
 		if _, err := c.f.Refresh(); err != nil {
 			c.f.warn(err)
 			errs = append(errs, err)
@@ -108,4 +105,35 @@ func (j *Journal) Refresh() error {
 	}
 	j.pending = true
 	return errors.Join(errs...)
+}
+
+// newestFirst lists the files that may change, those without an entry first. A
+// writer finishes a file before it writes to the next: so what there is in the one
+// before, when an entry of the next has been seen, is seen too.
+func (j *Journal) newestFirst() []*cursor {
+	var live []*cursor
+	for _, c := range j.files {
+		if c.f.hdr.State != StateArchived {
+			live = append(live, c)
+		}
+	}
+	slices.SortStableFunc(live, func(a, b *cursor) int {
+		if empty := cmpBool(a.f.hdr.NEntries == 0, b.f.hdr.NEntries == 0); empty != 0 {
+			return empty
+		}
+		return cmpU64(b.f.hdr.HeadEntryRealtime, a.f.hdr.HeadEntryRealtime)
+	})
+	return live
+}
+
+// cmpBool orders what is true before what is not.
+func cmpBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
 }

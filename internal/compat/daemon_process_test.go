@@ -23,6 +23,7 @@ import (
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/control"
+	"github.com/tidemark-log/tidemark/internal/store"
 )
 
 // TestDaemon runs the daemon among systemd's programs.
@@ -137,7 +138,8 @@ func (d *served) files(t *testing.T) map[string]string {
 	return journalFiles(t, d.data)
 }
 
-// journalFiles are the journal files below dir: names and paths.
+// journalFiles are the journal files below dir, but for the empty ones that wait to
+// become current: names and paths.
 func journalFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "*.journal*"))
@@ -146,7 +148,9 @@ func journalFiles(t *testing.T, dir string) map[string]string {
 	}
 	files := make(map[string]string)
 	for _, p := range paths {
-		files[filepath.Base(p)] = p
+		if name := filepath.Base(p); !store.IsPrepared(name) {
+			files[name] = p
+		}
 	}
 	return files
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/store"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -75,13 +76,14 @@ func (q requests) paths() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	listed = slices.DeleteFunc(listed, func(path string) bool { return store.IsPrepared(filepath.Base(path)) }) // empty
 	for _, f := range st.Files {
 		listed = append(listed, f.Path)
 	}
 	var paths []string
 	for _, path := range listed {
 		name := filepath.Base(path)
-		if filepath.Dir(path) == st.Dir && (name == "system.journal" || strings.HasPrefix(name, "system@") || strings.HasPrefix(name, ".")) {
+		if filepath.Dir(path) == st.Dir && (name == "system.journal" || strings.HasPrefix(name, "system@") || store.IsPrepared(name)) {
 			paths = append(paths, path)
 		}
 	}

@@ -51,7 +51,7 @@ func TestClockSteps(t *testing.T) {
 		if err := s.await(t.Context(), func() error {
 			s.queueMu.Lock()
 			defer s.queueMu.Unlock()
-			if s.spare.Load() == nil || len(s.retired) > 0 {
+			if s.spares.len() == 0 || len(s.retired) > 0 {
 				return errNoFile
 			}
 			return nil

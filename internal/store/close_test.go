@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -13,8 +14,16 @@ import (
 // not all there, and Close says so.
 func TestCloseTellsOfRotatedFiles(t *testing.T) {
 	fsys := &hookFS{}
+	var created []string // a file keeps the name that it was created with here
+	fsys.set(func(op, name string) error {
+		if op == "create" && IsPrepared(filepath.Base(name)) {
+			created = append(created, name)
+		}
+		return nil
+	})
 	s := open(t, testConfig(t.TempDir(), fsys))
-	next := nextFile(t, s)
+	nextFile(t, s)
+	next := created[1]
 	appendNumbered(t, s, 0, 1)
 	if err := s.Rotate(t.Context()); err != nil { // to next
 		t.Fatal(err)
@@ -37,18 +46,15 @@ func TestCloseTellsOfRotatedFiles(t *testing.T) {
 	}
 }
 
-// nextFile waits for the prepared file and returns its name.
-func nextFile(t *testing.T, s *Store) (path string) {
+// nextFile waits for the prepared file.
+func nextFile(t *testing.T, s *Store) {
 	t.Helper()
 	if err := s.await(t.Context(), func() error {
-		f := s.spare.Load()
-		if f == nil {
+		if s.spares.len() == 0 {
 			return errNoFile
 		}
-		path = f.w.Path()
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }

@@ -209,6 +209,7 @@ func TestRenameIsTriedAgain(t *testing.T) {
 		s := open(t, testConfig(dir, fsys))
 		appendNumbered(t, s, 0, 10)
 		for _, op := range []string{"rename", "syncdir"} {
+			nextFile(t, s)
 			left := 3
 			fsys.set(func(got, _ string) error {
 				if got == op && left > 0 {

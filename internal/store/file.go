@@ -3,8 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
@@ -30,27 +28,6 @@ type file struct {
 	failed  atomic.Pointer[error] // the sync that failed; such a file is set aside
 	gone    atomic.Bool           // somebody has removed it; failed is set too
 	told    atomic.Bool           // a Synchronize has returned that error
-}
-
-// nextPrefix begins the names of prepared files, which no reader opens.
-const nextPrefix = ".next-"
-
-// prepare creates the next file, allocated and synced. It blocks on the disk.
-func (s *Store) prepare() (*file, error) {
-	f := &file{}
-	f.realtime, f.monotonic = s.clock()
-	path := filepath.Join(s.dir, fmt.Sprintf("%s%016x", nextPrefix, rand.Uint64()))
-	w, err := journal.Create(path, s.options(f))
-	if errors.Is(err, fs.ErrNotExist) { // somebody has removed the directory
-		if err = s.makeAgain(); err == nil {
-			w, err = journal.Create(path, s.options(f))
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	f.w = w
-	return f, nil
 }
 
 // reopen goes on with a file that was closed. One from the future, whose last
@@ -159,11 +136,4 @@ func (s *Store) noteSpace(f *file, err error) {
 		s.janitor.Ring()
 		s.archiver.Ring()
 	}
-}
-
-// discard removes a file that was never used.
-func (f *file) discard(s *Store) {
-	path := f.w.Path()
-	f.w.Close()       //nolint:errcheck // it holds nothing
-	s.fs.Remove(path) //nolint:errcheck // else the next start removes it
 }

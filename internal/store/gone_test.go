@@ -19,7 +19,7 @@ import (
 // comes after is stored, and the operator hears of it once.
 func TestRemovedFiles(t *testing.T) {
 	prepared := func(s *Store) error {
-		paths, err := filepath.Glob(filepath.Join(s.dir, nextPrefix+"*"))
+		paths, err := filepath.Glob(filepath.Join(s.dir, sparePrefix+"*"))
 		for _, p := range paths {
 			err = errors.Join(err, os.Remove(p))
 		}
@@ -43,7 +43,7 @@ func TestRemovedFiles(t *testing.T) {
 			cfg.Say = operator.say
 			s := open(t, cfg)
 			appendNumbered(t, s, 0, 10)
-			for changed := s.progress.C(); s.spare.Load() == nil; changed = s.progress.C() {
+			for changed := s.progress.C(); s.spares.len() == 0; changed = s.progress.C() {
 				<-changed
 			}
 			if err := tt.remove(s); err != nil {

@@ -83,7 +83,7 @@ func (s *Store) makeSpace() time.Duration {
 	}
 	err := s.growAll()
 	if err == nil {
-		err = s.prepareSpare()
+		err = s.prepareSpares()
 	}
 	if err == nil {
 		s.refused.Store(0)
@@ -151,7 +151,7 @@ func (s *Store) publish(last bool) error {
 // set aside when its sync has failed. Calling it again changes nothing.
 func (s *Store) nameOld(r retired) (leaving, error) {
 	gone := leaving{f: r.old, aside: r.old.failed.Load() != nil}
-	if filepath.Base(r.old.w.Path()) != r.slot.base+".journal" && filepath.Base(r.old.w.Path())[0] != nextPrefix[0] {
+	if name := filepath.Base(r.old.w.Path()); name != r.slot.base+".journal" && !IsPrepared(name) {
 		return gone, nil
 	}
 	err := r.old.w.Rename(filepath.Join(s.dir, s.lastName(r.slot.base, r.old, gone.aside)))
@@ -252,57 +252,6 @@ func (s *Store) growAll() (err error) {
 	return err
 }
 
-// prepareSpare makes sure that a next file is ready; the error is why none can be
-// made.
-func (s *Store) prepareSpare() error {
-	s.discardStale()
-	if f := s.spare.Load(); f != nil {
-		if f.set == s.settings.Load() && !s.lacks(f.w.Path()) {
-			return nil
-		}
-		if s.spare.CompareAndSwap(f, nil) {
-			f.discard(s)
-		}
-	}
-	s.makeRoom()
-	f, err := s.prepare()
-	if err != nil {
-		if s.preparing.Swap(&err) == nil {
-			text := "prepare the next file: " + err.Error()
-			s.say(text)
-			s.later(event{3, msgStore, text})
-		}
-		return err
-	}
-	if err := s.preparing.Swap(nil); err != nil && outOfSpace(*err) {
-		s.room.again()
-	}
-	s.spare.Store(f)
-	s.progress.ring()
-	return nil
-}
-
-// discardStale removes files that were prepared with other settings.
-func (s *Store) discardStale() {
-	s.queueMu.Lock()
-	stale := s.stale
-	s.stale = nil
-	s.queueMu.Unlock()
-	for _, f := range stale {
-		f.discard(s)
-	}
-}
-
-// notReady says why a slot has no file to append to.
-func (s *Store) notReady() error {
-	for _, err := range [...]*error{s.preparing.Load(), s.refusal.Load()} {
-		if err != nil {
-			return fmt.Errorf("prepare the next file: %w", *err)
-		}
-	}
-	return errNoFile
-}
-
 // rotateDue rotates the files that are too old or whose sync has failed. It
 // returns how long until the next one is too old.
 func (s *Store) rotateDue() time.Duration {
@@ -359,7 +308,7 @@ func (sl *slot) setAside() time.Duration {
 			return asidePause - passed
 		}
 	}
-	if s.spare.Load() == nil || !sl.swap("its sync failed") {
+	if s.spares.len() == 0 || !sl.swap("its sync failed") {
 		return retryPause
 	}
 	if !f.gone.Load() {

@@ -192,18 +192,14 @@ func (sl *slot) swap(reason string) bool {
 	return true
 }
 
-// takeSpare returns the prepared file; nil when there is none with the present
+// takeSpare returns a prepared file; nil when there is none with the present
 // settings.
 func (s *Store) takeSpare() *file {
-	next := s.spare.Swap(nil)
-	if next == nil || next.set == s.settings.Load() {
-		return next
+	next, stale := s.spares.take(s.settings.Load())
+	if stale {
+		s.janitor.Ring()
 	}
-	s.queueMu.Lock()
-	s.stale = append(s.stale, next)
-	s.queueMu.Unlock()
-	s.janitor.Ring()
-	return nil
+	return next
 }
 
 // end takes the current file out of use. The system's needs its successor at

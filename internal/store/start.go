@@ -44,7 +44,7 @@ func (s *Store) takeEntry(e fs.DirEntry) (*note, error) {
 	name := e.Name()
 	base, uid, current := currentBase(name)
 	_, archived := parseStored(name)
-	prepared := strings.HasPrefix(name, nextPrefix)
+	prepared := IsPrepared(name)
 	switch {
 	case !current && !archived && !prepared:
 		return nil, nil

@@ -144,10 +144,10 @@ func TestCrashBetweenTheNamesOfARotation(t *testing.T) {
 	appendNumbered(t, s, 0, 50)
 	hold := make(chan struct{})
 	fsys.set(func(op, name string) error {
-		if op == "rename" && strings.Contains(name, nextPrefix) {
+		if op == "rename" && strings.Contains(name, sparePrefix) {
 			<-hold
 		}
-		if op == "sync" && !strings.Contains(name, nextPrefix) {
+		if op == "sync" && !IsPrepared(filepath.Base(name)) {
 			<-hold
 		}
 		return nil

@@ -36,7 +36,7 @@ type Status struct {
 	Buffer, Buffered int64
 	Unsynced         uint64 // entries
 	Usage            Usage
-	// Prepared counts the files that wait, empty and hidden, to become current.
+	// Prepared counts the files that wait, empty, to become current.
 	Prepared int
 	// Failing is what the last write met, other than a full disk; nil: none did.
 	Failing error
@@ -58,6 +58,7 @@ func (s *Store) Status() Status {
 		Dir:        s.dir,
 		Buffer:     s.settings.Load().Buffer,
 		Usage:      *s.usage.Load(),
+		Prepared:   s.spares.len(),
 		ClockSteps: c.clockSteps.Load(),
 		Syncs:      c.syncs.Load(),
 		SyncErrors: c.syncErrors.Load(),
@@ -70,9 +71,6 @@ func (s *Store) Status() Status {
 			{"rotation", c.rotations.Load()},
 			{"removed_file", c.removed.Load()},
 		},
-	}
-	if s.spare.Load() != nil {
-		st.Prepared = 1
 	}
 	if err := s.preparing.Load(); err != nil {
 		st.Full = outOfSpace(*err)

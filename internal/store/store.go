@@ -90,7 +90,7 @@ type Store struct {
 	usersMu sync.RWMutex
 	users   map[uint32]*slot // guarded by usersMu
 
-	spare    atomic.Pointer[file] // prepared, empty, nobody's yet
+	spares   spares
 	janitor  *settle.Bell
 	archiver *settle.Bell
 	progress gate // rung when space, a file or a name has become available
@@ -101,7 +101,6 @@ type Store struct {
 	retired []retired // swapped out, not yet renamed; guarded by queueMu
 	leaving []leaving // renamed, not yet archived; guarded by queueMu
 	lost    []error   // of forgotten files, not yet returned by a Synchronize; guarded by queueMu
-	stale   []*file   // prepared with other settings, to be removed; guarded by queueMu
 
 	vacuumMu sync.Mutex
 	spared   map[string]bool       // archived by this start; guarded by vacuumMu
@@ -286,10 +285,7 @@ func (s *Store) close(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("close %s: %w", sl.f.w.Path(), err))
 		}
 	}
-	s.discardStale()
-	if f := s.spare.Swap(nil); f != nil {
-		f.discard(s)
-	}
+	s.discardStale(true)
 	s.lock.Release()
 	return errors.Join(errs...)
 }
@@ -324,7 +320,7 @@ func (s *Store) Synchronize(ctx context.Context) error {
 // wraps why.
 func (s *Store) Rotate(ctx context.Context) error {
 	known := s.refusal.Load()
-	if s.spare.Load() == nil {
+	if s.spares.len() == 0 {
 		s.refused.Store(0)
 		s.janitor.Ring()
 	}
@@ -342,13 +338,18 @@ func (s *Store) Rotate(ctx context.Context) error {
 	}
 	s.janitor.Ring()
 	return s.await(ctx, func() error {
-		s.queueMu.Lock()
-		defer s.queueMu.Unlock()
-		if len(s.retired) > 0 {
+		if !s.named() {
 			return errNoFile
 		}
 		return nil
 	})
+}
+
+// named reports whether all files of past rotations have their names.
+func (s *Store) named() bool {
+	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
+	return len(s.retired) == 0
 }
 
 // await calls try until it returns something else than errNoFile, each time

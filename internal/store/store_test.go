@@ -126,14 +126,7 @@ func TestAppendsTouchNoDirectory(t *testing.T) {
 	dir := t.TempDir()
 	fsys := &hookFS{}
 	s := open(t, testConfig(dir, fsys))
-	if err := s.await(t.Context(), func() error {
-		if s.spare.Load() == nil {
-			return errNoFile
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	nextFile(t, s)
 	gate := make(chan struct{})
 	fsys.set(func(op, _ string) error {
 		if op != "write" {

@@ -195,7 +195,7 @@ func (s *Store) survey() (files []stored, sum, open uint64, current int, err err
 			files = append(files, f)
 		case old || isCurrent(e.Name()):
 			current++
-		case strings.HasPrefix(e.Name(), nextPrefix): // takes space, but is no file to anyone yet
+		case IsPrepared(e.Name()): // takes space, but is no file to anyone yet
 		default:
 			continue
 		}
