@@ -32,8 +32,8 @@ systemd-journal-remote does: with their times, boots and order, and numbers of
 their own. Without IN, or for -, standard input is read. An existing file is
 continued; a new one is made when the first entry has been read.
 
-When the file is full, or an entry's monotonic time goes backwards within a boot,
-the file gets an archive's name, FILE@….journal, and FILE.journal begins anew.
+When the file is full, an entry's monotonic time goes backwards within a boot, or
+the clock by more than ten seconds, the file gets an archive's name, FILE@….journal, and FILE.journal begins anew.
 Every file that was written is printed.`,
 		Example: `  journalctl -o export | tidemark import -o copy.journal
   tidemark import -o all.journal monday.export tuesday.export`,
@@ -87,6 +87,7 @@ type importRun struct {
 	failed  error           // why the file could not be opened
 	created bool            // the file did not exist
 	total   uint64
+	latest  uint64 // realtime of an entry of the current file, in µs
 	breaks  uint64 // files ended for the order of their entries
 	invalid uint64 // entries that no file may hold
 	why     error  // of the first of them
@@ -216,7 +217,14 @@ func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
 		}
 	}
 	for len(entries) > 0 {
-		pos, n, err := r.w.TryAppend(entries)
+		front := r.ordered(entries)
+		if front == 0 {
+			if err := r.rotate(ctx, "order broken: the clock went back"); err != nil {
+				return err
+			}
+			continue
+		}
+		pos, n, err := r.w.TryAppend(entries[:front])
 		r.written += uint64(n)
 		r.total += uint64(n)
 		entries = entries[n:]
@@ -257,6 +265,31 @@ func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
 	return nil
 }
 
+// clockStep is how far back in time an entry may be in its file, in µs.
+const clockStep = 10e6
+
+// ordered counts the entries at the front that belong into the current file by
+// their realtime: readers look for a time by bisection. 0 says that the file is to
+// be ended. When that has happened too often it is not: the file is right, only
+// slower to find a time in.
+func (r *importRun) ordered(entries []entry.Entry) int {
+	for i := range entries {
+		at := entries[i].Realtime
+		switch {
+		case at+clockStep >= r.latest:
+			r.latest = max(r.latest, at)
+		case i > 0:
+			return i
+		case tooDisordered(r.breaks+1, r.total):
+			r.latest = at
+		default:
+			r.breaks++
+			return 0
+		}
+	}
+	return len(entries)
+}
+
 // tooDisordered reports whether so many breaks of the order in so many entries
 // would make a file of every few of them.
 func tooDisordered(breaks, entries uint64) bool { return breaks > 100 && entries/breaks < 100 }
@@ -266,7 +299,7 @@ func (r *importRun) open() (err error) {
 	r.w, err = journal.OpenWriter(r.path, r.options())
 	switch {
 	case err == nil:
-		r.before = r.w.Stats().Entries
+		r.before, r.latest = r.w.Stats().Entries, r.w.TailRealtime()
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		if r.w, err = journal.Create(r.path, r.options()); err != nil {
@@ -312,7 +345,7 @@ func (r *importRun) rotate(ctx context.Context, reason string) error {
 	if err != nil {
 		return err
 	}
-	r.w, r.before, r.written = w, 0, 0
+	r.w, r.before, r.written, r.latest = w, 0, 0, 0
 	return nil
 }
 
