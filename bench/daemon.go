@@ -70,30 +70,9 @@ func startJournald(ctx context.Context, s settings) (*daemon, error) {
 	return d, d.start(ctx, s)
 }
 
-// startTidemark starts tidemark on a fresh directory of the same file system,
-// with sockets on the same /run.
+// startTidemark starts tidemark without HTTP: see startServe.
 func startTidemark(ctx context.Context, s settings) (*daemon, error) {
-	data, err := os.MkdirTemp(s.dir, "tidemark-")
-	if err != nil {
-		return nil, err
-	}
-	d := &daemon{name: "tidemark", data: data, run: "/run/tidemark"}
-	d.cmd = exec.Command(s.tidemark, "serve", "--data", data, "--run", d.run, "--http", "off")
-	conf, err := os.CreateTemp(s.dir, "tidemark-*.conf")
-	if err != nil {
-		return nil, err
-	}
-	d.conf = conf.Name()
-	text := "[Journal]\n" + s.sizes()
-	if s.nice != "" {
-		text += "Nice=" + s.nice + "\n"
-	}
-	_, err = conf.WriteString(text)
-	if err = errors.Join(err, conf.Close()); err != nil {
-		return nil, err
-	}
-	d.cmd.Args = append(d.cmd.Args, "--config", d.conf)
-	return d, d.start(ctx, s)
+	return startServe(ctx, s, nil, "--http", "off")
 }
 
 // start waits until the daemon says that it is ready, as daemons tell systemd.

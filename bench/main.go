@@ -1,11 +1,12 @@
-// bench compares tidemark with systemd's own tools, side by side in one run on
-// one machine, and prints ratios. It is a module of its own so that what it
-// needs burdens nobody else.
+// bench compares tidemark with systemd's own tools, webdis and Redis, side by side
+// in one run on one machine, and prints ratios. It is a module of its own so that
+// what it needs burdens nobody else.
 //
 //	go build -o bin/tidemark ../cmd/tidemark && go run . -tidemark bin/tidemark [JOB...]
 //
 // It needs root (private namespaces) and, for the other side, systemd's
-// journald, journalctl and systemd-journal-remote.
+// journald, journalctl and systemd-journal-remote. What the last jobs need beside
+// (ab, strace, redis-server, webdis) they name if it is missing.
 package main
 
 import (
@@ -22,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // settings are the flags of a run.
@@ -37,6 +39,10 @@ type settings struct {
 	paths    []string
 	nice     string
 	fileSize string
+	seconds  int
+	requests int
+	each     time.Duration
+	callNice int
 }
 
 func main() {
@@ -56,17 +62,21 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "", "work in this `directory` (default: a new one in the temporary directory)")
 	flag.IntVar(&s.entries, "n", 500000, "import: entries")
 	flag.IntVar(&s.messages, "messages", 200000, "ingest: messages a run")
-	flag.IntVar(&s.rounds, "rounds", 3, "all but follow: interleaved runs of each side; of import and ingest the median counts, of tails the sum, of synchronize the longest")
+	flag.IntVar(&s.rounds, "rounds", 3, "all but follow and idle: interleaved runs of each side; of import, ingest, syncs, ping and acks the median counts, of tails the sum, of synchronize the longest, of stall and commands all")
 	flag.IntVar(&s.bursts, "bursts", 20, fmt.Sprintf("tails: bursts a run, of %d entries from each of %d processes", tailBurst, len(tailUsers[0].uids)))
 	flag.StringVar(&senders, "senders", "1,8,64", "ingest: numbers of sending processes")
 	flag.StringVar(&qlens, "qlen", "512,10", "ingest, synchronize: values of net.unix.max_dgram_qlen (follow, tails: 512)")
 	flag.StringVar(&paths, "paths", "native,syslog,stdout", "ingest: ways in")
+	flag.IntVar(&s.seconds, "seconds", 5, "ping: length of a run")
+	flag.IntVar(&s.requests, "requests", 50000, "acks: entries a run")
+	flag.DurationVar(&s.each, "each", 500*time.Millisecond, "syncs, stall: length of a round")
+	flag.IntVar(&s.callNice, "callnice", 0, "commands: the caller's scheduling priority; -19 takes its own wait for a processor out of the measurement")
 	flag.StringVar(&s.fileSize, "filesize", "", "all but import: SystemMaxFileSize= for both sides, such as 1G (default: what both take by themselves)")
 	flag.StringVar(&s.nice, "nice", "", "all but import: tidemark's scheduling priority (default: its own choice, -19 as root; journald has 0)")
 	flag.Usage = usage
 	flag.Parse()
-	if s.entries < 1 || s.messages < 1 || s.rounds < 1 || s.bursts < 1 {
-		exitOn(errors.New("-n, -messages, -rounds and -bursts are at least 1"))
+	if s.entries < 1 || s.messages < 1 || s.rounds < 1 || s.bursts < 1 || s.seconds < 1 || s.requests < 64 || s.each <= 0 {
+		exitOn(errors.New("-n, -messages, -rounds, -bursts and -seconds are at least 1, -requests 64, -each is more than 0"))
 	}
 	s.senders, s.qlens, s.paths = ints(senders), ints(qlens), strings.Split(paths, ",")
 	if s.messages < slices.Max(s.senders) {
@@ -90,10 +100,16 @@ var jobs = [...]job{
 	{"follow", "a lone line, from send(2) until the follower has written it; one run of each side", benchFollow},
 	{"tails", "what followers show of a flood in bursts, plain, with a match and with an OR match:\nentries passed over, doubled and out of order, and how late the last of a burst is shown", benchTails},
 	{"synchronize", "Synchronize while native datagrams flood in; the longest of all calls counts", benchSynchronize},
+	{"syncs", "appends that wait until they are synced, of 200 callers and of one: a sync each, one for all who wait, none;\nand again with syncs of 10 ms; in this process", benchSyncs},
+	{"stall", "appends in this process while every sync takes 100 ms, and while it does not", benchStall},
+	{"ping", "GET /ping of 200 clients, a line in the access log each, by sync policy; again with every sync 100 ms slower;\nbeside webdis", benchPing},
+	{"acks", "entries of 64 clients that wait for each: /ingest?ack=synced and appended; beside Redis streams", benchAcks},
+	{"commands", "commands on one connection while native datagrams flood in", benchCommands},
+	{"idle", "system calls of daemons that nobody asks for anything; beside webdis", benchIdle},
 }
 
 func usage() {
-	text := "usage: bench [FLAG...] [JOB...]\nCompares tidemark with systemd's own tools, side by side; as root. All jobs by default:\n"
+	text := "usage: bench [FLAG...] [JOB...]\nCompares tidemark with systemd's own tools, webdis and Redis, side by side; as root. All jobs by default:\n"
 	for _, j := range jobs {
 		text += "  " + j.name + "\n    \t" + strings.ReplaceAll(j.doc, "\n", "\n    \t") + "\n"
 	}
@@ -129,7 +145,7 @@ func run(ctx context.Context, s settings, names []string) error {
 		}
 		defer func() { _ = os.RemoveAll(s.dir) }() // leftovers only cost disk
 	}
-	if err := privateRun(); err != nil {
+	if err := errors.Join(privateRun(), loopbackUp()); err != nil {
 		return err
 	}
 	for _, j := range chosen {
