@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tidemark-log/tidemark/journal"
@@ -215,7 +216,8 @@ func (s *Store) openWanted() time.Duration {
 		// another.
 		f, n, err := s.takeCurrent(sl)
 		sl.mu.Lock()
-		sl.f, sl.onDisk, sl.wanted = f, err != nil, err != nil
+		sl.set(f)
+		sl.onDisk, sl.wanted = err != nil, err != nil
 		if f != nil {
 			_, sl.used = s.clock()
 		}
@@ -366,9 +368,14 @@ func (s *Store) closeSlot(sl *slot) {
 		sl.mu.Unlock()
 		return
 	}
-	sl.f, sl.onDisk, sl.head = nil, true, f.w.HeadRealtime()
+	s.queueMu.Lock()
+	s.closing = append(s.closing, f)
+	s.queueMu.Unlock()
+	sl.set(nil) // see open
+	sl.onDisk, sl.head = true, f.w.HeadRealtime()
 	sl.seqnumID, sl.seqnum = f.w.Seqnum()
 	sl.mu.Unlock()
+	defer s.closedFile(f)
 	if err := f.w.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
 		f.failed.CompareAndSwap(nil, &err)
 		s.queueMu.Lock()
@@ -376,4 +383,11 @@ func (s *Store) closeSlot(sl *slot) {
 		s.queueMu.Unlock()
 		s.Event(3, msgStore, fmt.Sprintf("close %s.journal: %v", sl.base, err))
 	}
+}
+
+// closedFile takes a file off the list of those being closed.
+func (s *Store) closedFile(f *file) {
+	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
+	s.closing = slices.DeleteFunc(s.closing, func(o *file) bool { return o == f })
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
@@ -19,7 +20,7 @@ type slot struct {
 	// mu orders appends and changes of f. Held for the time of one append to
 	// memory.
 	mu     sync.Mutex
-	f      *file  // current; nil: none is open
+	f      *file  // current; nil: none is open; changed by set
 	closed bool   // no appends any more
 	onDisk bool   // a file of this name is on disk, closed
 	head   uint64 // realtime of the first entry of that file; 0: none
@@ -33,6 +34,14 @@ type slot struct {
 	// begins with the file.
 	seqnumID entry.ID
 	seqnum   uint64
+
+	shown atomic.Pointer[file] // f, for who must not wait for an append
+}
+
+// set makes f the current file. Called with mu held.
+func (sl *slot) set(f *file) {
+	sl.f = f
+	sl.shown.Store(f)
 }
 
 // retired is a rotation that the janitor has yet to give names to.
@@ -185,10 +194,10 @@ func (sl *slot) swap(reason string) bool {
 	defer s.janitor.Ring() // behind all it is to find
 	old := sl.f
 	sl.adopt(next)
-	sl.f = next
 	s.queueMu.Lock()
 	s.retired = append(s.retired, retired{sl, old, next, reason})
 	s.queueMu.Unlock()
+	sl.set(next) // see open
 	return true
 }
 
@@ -214,7 +223,7 @@ func (sl *slot) end(reason string) bool {
 	s.queueMu.Lock()
 	s.retired = append(s.retired, retired{slot: sl, old: sl.f, reason: reason})
 	s.queueMu.Unlock()
-	sl.f = nil
+	sl.set(nil)
 	s.janitor.Ring()
 	return true
 }

@@ -63,7 +63,7 @@ func (s *Store) takeEntry(e fs.DirEntry) (*note, error) {
 		return n, err
 	case current && base == "system":
 		f, n, err := s.takeCurrent(s.system)
-		s.system.f = f
+		s.system.set(f)
 		return n, err
 	case current && s.cfg.Split:
 		s.usersMu.Lock()
@@ -74,7 +74,7 @@ func (s *Store) takeEntry(e fs.DirEntry) (*note, error) {
 			return nil, nil
 		}
 		f, n, err := s.takeCurrent(sl)
-		sl.f = f
+		sl.set(f)
 		return n, err
 	default:
 		return nil, nil

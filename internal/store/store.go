@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,6 +101,7 @@ type Store struct {
 	queueMu sync.Mutex
 	retired []retired // swapped out, not yet renamed; guarded by queueMu
 	leaving []leaving // renamed, not yet archived; guarded by queueMu
+	closing []*file   // no longer current, still being closed; guarded by queueMu
 	lost    []error   // of forgotten files, not yet returned by a Synchronize; guarded by queueMu
 
 	vacuumMu sync.Mutex
@@ -203,7 +205,7 @@ func (s *Store) beginSystem(avail uint64) error {
 		f.discard(s)
 		return err
 	}
-	s.system.f = f
+	s.system.set(f)
 	return nil
 }
 
@@ -384,26 +386,37 @@ func (s *Store) slots() []*slot {
 	return all
 }
 
-// open lists every file with a writer: the current ones and those on their way
-// to the archive.
+// open lists every file with a writer: the current ones and those on their way to
+// the archive, or being closed. It waits for no append. A file is in one of the lists
+// before it leaves the other, which is looked at first:
+//
+//	open                       swap                     forbidden
+//	                           retired = old
+//	slots: old or next
+//	                           current = next
+//	retired: old                                        old is in neither
 func (s *Store) open() []*file {
 	var files []*file
+	for _, sl := range s.slots() {
+		if f := sl.shown.Load(); f != nil {
+			files = append(files, f)
+		}
+	}
+	add := func(f *file) {
+		if f != nil && !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
 	s.queueMu.Lock()
-	for _, l := range s.leaving {
-		files = append(files, l.f)
+	defer s.queueMu.Unlock()
+	for _, f := range s.closing {
+		add(f)
 	}
 	for _, r := range s.retired {
-		if r.old != nil {
-			files = append(files, r.old)
-		}
+		add(r.old)
 	}
-	s.queueMu.Unlock()
-	for _, sl := range s.slots() {
-		sl.mu.Lock()
-		if sl.f != nil {
-			files = append(files, sl.f)
-		}
-		sl.mu.Unlock()
+	for _, l := range s.leaving {
+		add(l.f)
 	}
 	return files
 }

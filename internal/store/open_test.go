@@ -1,0 +1,128 @@
+package store
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs"
+	"github.com/tidemark-log/tidemark/settle"
+)
+
+// letRun lets a goroutine that was just started come to where it blocks.
+func letRun() {
+	for range 10_000 {
+		runtime.Gosched()
+	}
+}
+
+// appended is a store with an entry that is not synced, the file it is in, and the
+// next one prepared.
+func appended(t *testing.T, cfg Config, owner uint32) (*Store, *slot, *file) {
+	t.Helper()
+	s := open(t, cfg)
+	ticket, err := s.Append(t.Context(), []entry.Entry{line(owner, "a message")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Wait(t.Context(), ticket, settle.Appended); err != nil {
+		t.Fatal(err)
+	}
+	for changed := s.progress.C(); s.Status().Prepared == 0; changed = s.progress.C() {
+		<-changed
+	}
+	sl := s.slotOf(owner)
+	return s, sl, sl.shown.Load()
+}
+
+// rotateNow is what an append to a full file does.
+func rotateNow(t *testing.T, s *Store, sl *slot) {
+	t.Helper()
+	for {
+		changed := s.progress.C()
+		sl.mu.Lock()
+		done := sl.swap("a test")
+		sl.mu.Unlock()
+		if done {
+			return
+		}
+		<-changed
+	}
+}
+
+// TestSynchronizeMissesNoRotatedFile: a file that is rotated out while a Synchronize
+// lists them is among them, unless it owes nothing any more.
+func TestSynchronizeMissesNoRotatedFile(t *testing.T) {
+	s, sl, f := appended(t, testConfig(t.TempDir(), vfs.OS{}), 0)
+	s.usersMu.Lock() // keeps the list from the current files
+	listed := make(chan []*file)
+	go func() { listed <- s.open() }()
+	letRun()
+	rotateNow(t, s, sl)
+	s.usersMu.Unlock()
+	if files := <-listed; !slices.Contains(files, f) && f.w.Stats().Unsynced > 0 {
+		t.Error("the file that was rotated out is in no list")
+	}
+}
+
+// TestRotatedFileIsListedFirst: a file does not leave the current ones before it is
+// among those to be archived.
+func TestRotatedFileIsListedFirst(t *testing.T) {
+	s, sl, f := appended(t, testConfig(t.TempDir(), vfs.OS{}), 0)
+	s.queueMu.Lock()
+	rotated := make(chan struct{})
+	go func() { rotateNow(t, s, sl); close(rotated) }()
+	letRun()
+	if sl.shown.Load() != f {
+		t.Error("the file is not current, and nowhere else")
+	}
+	s.queueMu.Unlock()
+	<-rotated
+}
+
+// TestSynchronizeWaitsForAFileBeingClosed: an idle user's file leaves the current
+// ones before it is synced.
+func TestSynchronizeWaitsForAFileBeingClosed(t *testing.T) {
+	disk := &hookFS{}
+	cfg := testConfig(t.TempDir(), disk)
+	cfg.Split = true
+	var mu sync.Mutex
+	var opened string // the name under which the last renamed file was opened
+	disk.set(func(op, name string) error {
+		if op == "rename" {
+			mu.Lock()
+			defer mu.Unlock()
+			opened = name
+		}
+		return nil
+	})
+	s, sl, f := appended(t, cfg, 1000)
+	for changed := s.progress.C(); !strings.HasSuffix(f.w.Path(), "user-1000.journal"); changed = s.progress.C() {
+		<-changed
+	}
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(begun); <-goOn })
+	disk.set(func(op, name string) error {
+		if strings.HasSuffix(op, "sync") && name == opened {
+			once()
+		}
+		return nil
+	})
+	closed := make(chan struct{})
+	go func() { s.closeSlot(sl); close(closed) }()
+	<-begun
+	if sl.shown.Load() != nil || !slices.Contains(s.open(), f) {
+		t.Error("a Synchronize does not know of the file that is being closed")
+	}
+	close(goOn)
+	<-closed
+	if slices.Contains(s.open(), f) {
+		t.Error("the file is closed and still in the list")
+	}
+	if err := s.Synchronize(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
