@@ -206,6 +206,26 @@ func (f *file) look(p []byte) (int, error) {
 	return f.took(p, n), nil
 }
 
+// settle marks what a write has torn, in a file that gets no more of them.
+func (f *file) settle() error {
+	if f.unsure {
+		size, err := f.app.Size()
+		if err != nil {
+			return err
+		}
+		if n := size - f.end; n > 0 {
+			b := make([]byte, n)
+			if _, err := f.fix.ReadAt(b, f.end); err != nil {
+				return err
+			}
+			whole := int64(bytes.LastIndexByte(b, '\n') + 1)
+			f.piece, f.pieceN, f.whole = f.end+whole, n-whole, true
+		}
+		f.unsure = false
+	}
+	return f.repair()
+}
+
 // sync is fdatasync, and the first time a sync of the directory too, so that the
 // name survives as well. condemned: what is in the file is not known to be on the
 // disk, and no later sync can tell.

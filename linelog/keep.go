@@ -17,6 +17,7 @@ type piece struct {
 	n     int
 	lines uint64
 	pos   uint64 // position behind it
+	end   uint64 // that of the chunk
 	sum   uint64 // of its bytes, if c is nil; 0: unknown, it cannot be read back
 }
 
@@ -44,12 +45,12 @@ func (k *keep) add(f *file, c *chunk, end int64) {
 			p.c.buf = append(p.c.buf, c.buf...)
 			p.n += len(c.buf)
 			p.lines += c.lines
-			p.pos = c.pos
+			p.pos, p.end = c.pos, c.end
 			k.free(c)
 			return
 		}
 	}
-	k.list = append(k.list, piece{f: f, c: c, off: off, n: len(c.buf), lines: c.lines, pos: c.pos})
+	k.list = append(k.list, piece{f: f, c: c, off: off, n: len(c.buf), lines: c.lines, pos: c.pos, end: c.end})
 	k.held += int64(cap(c.buf))
 	k.shrink()
 }
@@ -112,7 +113,8 @@ func (k *keep) drop(below uint64) {
 }
 
 // take removes the pieces that are in f and returns their lines as chunks to be
-// written again, how many lines could not be had, and the position behind those.
+// written again, how many lines could not be had, and the position behind those and
+// what came with them.
 func (k *keep) take(f *file) (chunks []*chunk, lost, lostTo uint64) {
 	end := k.first + uint64(len(k.list))
 	left := k.list[:0]
@@ -122,13 +124,13 @@ func (k *keep) take(f *file) (chunks []*chunk, lost, lostTo uint64) {
 			left = append(left, p)
 		case p.c != nil:
 			k.held -= int64(cap(p.c.buf))
-			p.c.lines, p.c.pos = p.lines, p.pos
+			p.c.lines, p.c.pos, p.c.end = p.lines, p.pos, p.end
 			chunks = append(chunks, p.c)
 		default:
 			if c := k.readBack(&p); c != nil {
 				chunks = append(chunks, c)
 			} else {
-				lost, lostTo = lost+p.lines, p.pos
+				lost, lostTo = lost+p.lines, max(lostTo, p.end)
 			}
 		}
 	}
@@ -147,5 +149,5 @@ func (k *keep) readBack(p *piece) *chunk {
 	if _, err := p.f.fix.ReadAt(b, p.off); err != nil || k.hash(b) != p.sum {
 		return nil
 	}
-	return &chunk{buf: b, lines: p.lines, pos: p.pos}
+	return &chunk{buf: b, lines: p.lines, pos: p.pos, end: p.end}
 }

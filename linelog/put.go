@@ -53,20 +53,33 @@ func (w *Writer) putStage() (err error) {
 	}
 	c, f := w.stage, w.f
 	n, err := f.write(c.buf)
+	short := errors.Is(err, io.ErrShortWrite)
+	if short {
+		w.mu.Lock()
+		w.counts.short++
+		w.mu.Unlock()
+	}
 	switch {
 	case n == len(c.buf):
-		w.stage, w.written = nil, c.pos
-		w.wrote(f, c)
-		w.works(n)
+		w.staged(f)
 		return nil
 	case n == 0 && err != nil:
 		return err
 	}
 	w.partly(f, n)
-	if errors.Is(err, io.ErrShortWrite) {
+	if short {
 		return nil
 	}
 	return err
+}
+
+// staged takes note that the stage is in f. Called with io held.
+func (w *Writer) staged(f *file) {
+	c := w.stage
+	n := len(c.buf)
+	w.stage, w.written = nil, c.pos
+	w.wrote(f, c)
+	w.works(n)
 }
 
 // partly takes note that n bytes of the stage are in f, whole lines, and the others
@@ -74,15 +87,12 @@ func (w *Writer) putStage() (err error) {
 func (w *Writer) partly(f *file, n int) {
 	c := w.stage
 	if f.regular {
-		part := &chunk{buf: bytes.Clone(c.buf[:n]), lines: uint64(bytes.Count(c.buf[:n], newline)), pos: c.pos}
+		part := &chunk{buf: bytes.Clone(c.buf[:n]), lines: uint64(bytes.Count(c.buf[:n], newline)), pos: c.pos, end: c.end}
 		c.lines -= part.lines
 		w.wrote(f, part)
 	}
 	c.buf = c.buf[:copy(c.buf, c.buf[n:])]
 	w.works(n)
-	w.mu.Lock()
-	w.counts.short++
-	w.mu.Unlock()
 }
 
 // wrote keeps what has come into f until it is synced. Called with io held.
@@ -147,7 +157,11 @@ func (w *Writer) sayDropped() {
 	}
 	text := fmt.Sprintf("%d lines (%d bytes) dropped: %d bytes were waiting to be written", q.dropped, q.droppedBytes, q.limit)
 	q.dropped, q.droppedBytes = 0, 0
-	w.addLine(nil, bytes.TrimSuffix(notice("%s", text), newline), newline)
+	line := notice("%s", text)
+	w.pos++
+	w.counts.lines++
+	w.counts.bytes += uint64(len(line))
+	q.add(line, nil, w.pos)
 	w.noticed = true
 	w.news = append(w.news, fmt.Sprintf("line log %s: %s", w.path, text))
 }

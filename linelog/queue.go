@@ -7,6 +7,7 @@ type chunk struct {
 	buf   []byte
 	lines uint64
 	pos   uint64 // position behind its last line
+	end   uint64 // position behind the call that its last line came with: a part of that may be in the next chunk
 }
 
 // maxFree bounds the empty chunks that are kept for reuse.
@@ -89,13 +90,14 @@ func (q *queue) add(head, tail []byte, pos uint64) {
 	c := q.last(len(head) + len(tail))
 	c.buf = append(append(c.buf, head...), tail...)
 	c.lines++
-	c.pos = pos
+	c.pos, c.end = pos, pos
 	q.held += int64(len(head) + len(tail))
 }
 
 // addAll appends whole lines, and returns the position behind the last.
 func (q *queue) addAll(p []byte, pos uint64) uint64 {
 	q.held += int64(len(p))
+	end := pos + uint64(bytes.Count(p, newline))
 	for len(p) > 0 {
 		n := len(p)
 		if n > q.size {
@@ -105,13 +107,13 @@ func (q *queue) addAll(p []byte, pos uint64) uint64 {
 		}
 		c := q.last(n)
 		c.buf = append(c.buf, p[:n]...)
-		lines := uint64(1)
-		if n > 1 {
+		lines := end - pos
+		if n < len(p) {
 			lines = uint64(bytes.Count(p[:n], newline))
 		}
 		pos += lines
 		c.lines += lines
-		c.pos = pos
+		c.pos, c.end = pos, end
 		p = p[n:]
 	}
 	return pos

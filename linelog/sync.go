@@ -33,6 +33,11 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 	if err := w.put(upTo); err != nil {
 		return 0, err
 	}
+	for _, f := range w.old {
+		if err := f.settle(); err != nil {
+			return 0, w.writeFailed(err)
+		}
+	}
 	pos, below := w.written, w.keep.seal()
 	old := slices.Clone(w.old)
 	files := old
@@ -51,6 +56,9 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 	}
 	w.io.Lock()
 	if err != nil {
+		for _, f := range files {
+			f.dirty = true // some may not have been synced
+		}
 		return 0, w.syncFailed(bad, condemned, err)
 	}
 	w.keep.drop(below)
@@ -95,7 +103,6 @@ func (w *Writer) syncFailed(f *file, condemned bool, err error) error {
 	w.mu.Lock()
 	w.err = err
 	w.mu.Unlock()
-	f.dirty = true
 	if !condemned { // only its name is not known to be on the disk
 		return fmt.Errorf("%w: %w", ErrSync, err)
 	}
@@ -172,6 +179,7 @@ func (w *Writer) takeOver(f *file, aside string) {
 			w.lostFrom = w.safe
 		}
 		w.lostTo = lostTo
+		w.untold = true
 	}
 	w.q.putBack(chunks)
 	w.counts.again += n
@@ -179,7 +187,8 @@ func (w *Writer) takeOver(f *file, aside string) {
 	w.counts.setAside++
 	w.written = w.safe
 	w.news = append(w.news, "line log: "+text)
-	f.close() //nolint:errcheck // the error that matters was that of its sync
+	f.settle() //nolint:errcheck // its lines are elsewhere
+	f.close()  //nolint:errcheck // the error that matters was that of its sync
 }
 
 // Reopen opens the path again, for logrotate and its like: when it returns nil, all
@@ -240,16 +249,19 @@ func (w *Writer) reopen() (pos uint64, err error) {
 	return w.pos, nil
 }
 
-// leave has a file that was exchanged synced and closed later. If a write to it
-// failed, what that has left there is not written again.
+// leave has a file that was exchanged synced and closed later. What a failed write
+// has left there is not written again. Called with io held.
 func (w *Writer) leave(f *file) {
 	w.old = append(w.old, f)
 	if !f.unsure || w.stage == nil {
 		return
 	}
 	n, err := f.look(w.stage.buf)
-	if err != nil || n == 0 {
-		return
+	switch {
+	case err != nil || n == 0:
+	case n == len(w.stage.buf):
+		w.staged(f)
+	default:
+		w.partly(f, n)
 	}
-	w.partly(f, n)
 }

@@ -47,7 +47,7 @@ type Writer struct {
 	write *settle.Settler
 	sync  *settle.Settler
 
-	io       sync.Mutex  // held while the file is written or exchanged; taken before mu
+	io       ioLock      // held while the file is written or exchanged; taken before mu
 	f        *file       // nil: to be opened before the next write
 	old      []*file     // exchanged by Reopen; each has lines that are not synced
 	stage    *chunk      // taken from q and not yet written
@@ -65,6 +65,7 @@ type Writer struct {
 	closing          bool
 	news             []string // not yet told to Options.Say
 	noticed          bool     // a notice was accepted that no settler knows of
+	untold           bool     // lines were lost that no Sync has told of
 	failing          bool     // writes fail
 	err              error    // of the last write or sync, nil if it succeeded
 	lostFrom, lostTo uint64   // positions in (lostFrom, lostTo] may be lost with a file that was set aside
@@ -74,6 +75,16 @@ type Writer struct {
 	finished error // what finish came to
 }
 
+// ioLock is a mutex. Who waits for it waits for the disk; virtual time in tests
+// goes on while a goroutine waits for a channel, and not for a sync.Mutex.
+type ioLock chan struct{}
+
+// Lock implements sync.Locker.
+func (l ioLock) Lock() { l <- struct{}{} }
+
+// Unlock implements sync.Locker.
+func (l ioLock) Unlock() { <-l }
+
 // Open opens the log path for appending, and makes it if it is not there, but not
 // its directory. If a killed writer has left a part of a line at its end, that is
 // marked first. Nothing is synced; an error says why the file cannot be used.
@@ -81,7 +92,7 @@ type Writer struct {
 // A pipe, a terminal or another device can be written too, if Options.Sync is
 // auto; else the error is ErrNoSync.
 func Open(path string, o Options) (*Writer, error) {
-	w := &Writer{o: o.withDefaults(), path: path}
+	w := &Writer{o: o.withDefaults(), path: path, io: make(ioLock, 1)}
 	w.q.size, w.q.limit = w.o.Buffer, w.o.Limit
 	w.keep.limit, w.keep.size, w.keep.free = w.o.Keep, w.o.Buffer, w.recycle
 	w.main = &Stream{w: w}
@@ -261,7 +272,8 @@ func (w *Writer) Pos() Pos {
 	return Pos(w.pos)
 }
 
-// Wait returns nil when the lines up to pos have reached level. It has the write or
+// Wait returns nil when the lines of the call that pos came from have reached level,
+// and all before them, but for such as were lost with a file that was set aside. It has the write or
 // the sync begun as soon as possible, and shares it with everyone who waits.
 // Appended says that they are in the file, whole, and survive the death of this
 // process; Synced that they and their file survive a power cut.
@@ -290,13 +302,32 @@ func (w *Writer) Wait(ctx context.Context, pos Pos, level settle.Level) error {
 
 // Sync returns nil when all lines that were accepted before the call are synced. Of
 // an unterminated rest nothing is promised. On a pipe or a device, which has nothing
-// to sync, it waits until they are written. Its errors are those of Wait.
+// to sync, it waits until they are written. Its errors are those of Wait; when lines
+// were lost with a file that was set aside, one Sync that comes later is told, too.
 func (w *Writer) Sync(ctx context.Context) error {
 	pos := w.Pos()
 	if w.device.Load() {
 		return w.Wait(ctx, pos, settle.Appended)
 	}
-	return w.Wait(ctx, pos, settle.Synced)
+	if err := w.Wait(ctx, pos, settle.Synced); err != nil {
+		return err
+	}
+	return w.tellLost()
+}
+
+// tellLost returns an error once after lines were lost.
+func (w *Writer) tellLost() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.untold {
+		return nil
+	}
+	w.untold = false
+	return w.errLost()
+}
+
+func (w *Writer) errLost() error {
+	return fmt.Errorf("%s: %w, and lines could not be read back", w.path, ErrSync)
 }
 
 // lost returns an error if what stands at pos was lost with a file that was set
@@ -305,14 +336,14 @@ func (w *Writer) lost(pos uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if pos > w.lostFrom && pos <= w.lostTo {
-		return fmt.Errorf("%s: %w, and the lines could not be read back", w.path, ErrSync)
+		return w.errLost()
 	}
 	return nil
 }
 
 // Close accepts nothing more, terminates the rests of all streams, writes what is
-// there and syncs it, in one attempt, and closes the file. It blocks as long as
-// that takes. nil says that everything that was accepted is synced (on a pipe or a
+// there and syncs it, in two attempts at most, and closes the file. It blocks as
+// long as that takes. nil says that everything that was accepted is synced (on a pipe or a
 // device: written); an error names what is not. A second call, also a concurrent
 // one, waits and returns the same.
 func (w *Writer) Close() error {
@@ -331,11 +362,13 @@ func (w *Writer) shut() error {
 	w.sayDropped()
 	pos := w.mark()
 	err := w.sync.Close()
-	if errors.Is(err, ErrSync) {
-		// The fresh file has the lines, and is to be synced too.
+	if err != nil {
+		// After a failed sync the fresh file has the lines, and is to be synced too; a
+		// write that was cut short may have more luck.
 		_, err = w.syncEffect(pos)
 	}
 	w.write.Close() //nolint:errcheck // its effect has been run by the sync's, or has failed there
+	err = errors.Join(err, w.tellLost())
 	w.tell()
 	w.io.Lock()
 	defer w.io.Unlock()
