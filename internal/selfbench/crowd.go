@@ -34,8 +34,8 @@ func (s *showing) rate() float64 { return float64(s.n()) / s.took.Seconds() }
 // It is called by many callers at a time, each with a record of its own.
 type appender func(ctx context.Context, r *record) error
 
-// crowd lets callers append, each one record after the other, for d or until
-// there is no room for more.
+// crowd lets callers append, each one record after the other and at least one,
+// for d or until there is no room for more.
 func crowd(ctx context.Context, callers int, d time.Duration, put appender) (*showing, error) {
 	s := &showing{acked: make([]uint64, callers)}
 	var (
@@ -69,7 +69,7 @@ func crowd(ctx context.Context, callers int, d time.Duration, put appender) (*sh
 // callOn is the life of one caller.
 func callOn(ctx context.Context, caller int, end time.Time, over *atomic.Bool, put appender, l *Latencies) (n uint64, err error) {
 	r := newRecord(caller)
-	for at := time.Now(); at.Before(end) && !over.Load(); n++ {
+	for at := time.Now(); (n == 0 || at.Before(end)) && !over.Load(); n++ {
 		r.number(n)
 		if err := put(ctx, r); err != nil {
 			return n, err

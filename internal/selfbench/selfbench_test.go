@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,5 +286,28 @@ func TestWords(t *testing.T) {
 	}
 	if m := median([]float64{3, 1, 2}, func(v float64) float64 { return v }); m != 2 {
 		t.Errorf("the median of 3, 1, 2 is %g", m)
+	}
+}
+
+// TestCrowd lets callers append that have no time, that find no room, and that fail.
+func TestCrowd(t *testing.T) {
+	s, err := crowd(context.Background(), 50, 0, func(context.Context, *record) error { return nil })
+	if err != nil || s.n() != 50 || s.latencies.N() != 50 || s.rate() <= 0 {
+		t.Errorf("without time %d records of 50 callers, %d latencies: %v", s.n(), s.latencies.N(), err)
+	}
+	var left atomic.Int64
+	left.Store(100)
+	s, err = crowd(context.Background(), 3, time.Hour, func(context.Context, *record) error {
+		if left.Add(-1) < 0 {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil || s.n() != 100 {
+		t.Errorf("room for 100: %d appended, %v", s.n(), err)
+	}
+	broken := errors.New("broken")
+	if _, err = crowd(context.Background(), 3, time.Hour, func(context.Context, *record) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("a failure is told as %v", err)
 	}
 }
