@@ -43,6 +43,7 @@ type settings struct {
 	requests int
 	each     time.Duration
 	callNice int
+	policies []string
 }
 
 func main() {
@@ -57,7 +58,7 @@ func main() {
 		}
 	}
 	var s settings
-	var senders, qlens, paths string
+	var senders, qlens, paths, policies string
 	flag.StringVar(&s.tidemark, "tidemark", "tidemark", "the `program` to measure")
 	flag.StringVar(&s.dir, "dir", "", "work in this `directory` (default: a new one in the temporary directory)")
 	flag.IntVar(&s.entries, "n", 500000, "import: entries")
@@ -68,6 +69,7 @@ func main() {
 	flag.StringVar(&qlens, "qlen", "512,10", "ingest, synchronize: values of net.unix.max_dgram_qlen (follow, tails: 512)")
 	flag.StringVar(&paths, "paths", "native,syslog,stdout", "ingest: ways in")
 	flag.IntVar(&s.seconds, "seconds", 5, "ping: length of a run")
+	flag.StringVar(&policies, "policies", "auto,50ms,all", "ping: sync policies of tidemark's access log")
 	flag.IntVar(&s.requests, "requests", 50000, "acks: entries a run")
 	flag.DurationVar(&s.each, "each", 500*time.Millisecond, "syncs, stall: length of a round")
 	flag.IntVar(&s.callNice, "callnice", 0, "commands: the caller's scheduling priority; -19 takes its own wait for a processor out of the measurement")
@@ -79,6 +81,7 @@ func main() {
 		exitOn(errors.New("-n, -messages, -rounds, -bursts and -seconds are at least 1, -requests 64, -each is more than 0"))
 	}
 	s.senders, s.qlens, s.paths = ints(senders), ints(qlens), strings.Split(paths, ",")
+	s.policies = strings.Split(policies, ",")
 	if s.messages < slices.Max(s.senders) {
 		exitOn(errors.New("-messages is at least one for each of -senders"))
 	}
