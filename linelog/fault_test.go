@@ -298,7 +298,7 @@ func TestShortWrites(t *testing.T) {
 				line := fmt.Sprintf("%d %s\n", i, strings.Repeat("y", i%50))
 				want[line]++
 				pos := r.append1(line)
-				for r.Wait(context.Background(), pos, settle.Appended) != nil { //nolint:revive // each try is one attempt of the writer
+				for r.Wait(context.Background(), pos, settle.Appended) != nil {
 				}
 			}
 			r.close()

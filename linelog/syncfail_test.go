@@ -118,7 +118,7 @@ func TestReadBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r.fs.Hook(func(n int, op crashfs.Op) error {
+			r.fs.Hook(func(_ int, op crashfs.Op) error {
 				if op.Name == "sync" && strings.HasSuffix(op.Path, ".log") && r.Stats().SyncErrors == 0 {
 					return syscall.EIO
 				}

@@ -96,6 +96,8 @@ func TestReloadNamesWhatNeedsARestart(t *testing.T) {
 		"Data=/elsewhere":         "Data",
 		"Run=/elsewhere":          "Run",
 		"HTTP=127.0.0.1:1":        "HTTP",
+		"AccessLog=/elsewhere":    "AccessLog",
+		"AccessLogSync=all":       "AccessLogSync",
 		"LineMax=1K":              "LineMax",
 		"ReadKMsg=yes":            "ReadKMsg",
 		"RateLimitIntervalSec=9s": "RateLimitIntervalSec",
