@@ -18,6 +18,7 @@ var floors = map[string]int{
 	"journal":              1,
 	"linelog":              1,
 	"internal/vfs/crashfs": 1,
+	"internal/vfs/hookfs":  1,
 	"internal/sockdir":     1,
 	"internal/config":      1,
 
@@ -51,7 +52,7 @@ var children = map[string][]string{
 }
 
 // fakes may be imported by any test, and by tests only.
-var fakes = []string{"internal/vfs/crashfs", "internal/sockdir", "internal/slowfs"}
+var fakes = []string{"internal/vfs/crashfs", "internal/vfs/hookfs", "internal/sockdir", "internal/slowfs"}
 
 // barred lists what a package must not import although its floor would allow it:
 // import paths, or "…/" for all below. "std" allows the standard library only.

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -17,73 +15,18 @@ import (
 
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/internal/vfs/crashfs"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
-// hookFS is the machine's file system; hook is asked before each write and sync, and
-// its error is the call's.
-type hookFS struct {
-	vfs.OS
-	mu   sync.Mutex
-	hook func(op, name string) error
-}
-
-func (h *hookFS) set(hook func(op, name string) error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.hook = hook
-}
-
-func (h *hookFS) ask(op, name string) error {
-	h.mu.Lock()
-	hook := h.hook
-	h.mu.Unlock()
-	if hook == nil {
-		return nil
-	}
-	return hook(op, name)
-}
-
-func (h *hookFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	if flag&os.O_CREATE != 0 {
-		if err := h.ask("create", name); err != nil {
-			return nil, err
-		}
-	}
-	f, err := h.OS.OpenFile(name, flag, perm)
-	if err != nil {
-		return nil, err
-	}
-	return &hookFile{f, h}, nil
-}
-
-type hookFile struct {
-	vfs.File
-	fs *hookFS
-}
-
-func (f *hookFile) WriteAt(p []byte, off int64) (int, error) {
-	if err := f.fs.ask("write", f.Name()); err != nil {
-		return 0, err
-	}
-	return f.File.WriteAt(p, off)
-}
-
-func (f *hookFile) Datasync() error {
-	if err := f.fs.ask("datasync", f.Name()); err != nil {
-		return err
-	}
-	return f.File.Datasync()
-}
-
 // TestDiskFull: what was accepted before anyone knew waits, nothing is taken on top
 // of it, another peer's file included, and all goes on when there is space.
 func TestDiskFull(t *testing.T) {
-	fsys := &hookFS{}
+	fsys := &hookfs.FS{}
 	r := newRig(t, func(c *Config) { c.FS = fsys })
 	r.say("p", 100, "a")
-	fsys.set(func(op, _ string) error {
+	fsys.Set(func(op, _ string) error {
 		if op != "datasync" {
 			return syscall.ENOSPC
 		}
@@ -101,7 +44,7 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("Append of %s = %d, %v, want ENOSPC", name, n, err)
 		}
 	}
-	fsys.set(nil)
+	fsys.Set(nil)
 	r.say("p", 300, "c")
 	r.say("new", 300, "d")
 	r.wantStored(map[string][]string{"p": {"1 a@100", "2 b@200", "3 c@300"}, "new": {"1 d@300"}})
@@ -111,7 +54,7 @@ func TestDiskFull(t *testing.T) {
 // new one, once a minute.
 func TestFailedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		r := newRig(t, func(c *Config) { c.FS = fsys })
 		defer r.Close() // within the bubble
 		failing := func(op, _ string) error {
@@ -122,8 +65,8 @@ func TestFailedSync(t *testing.T) {
 		}
 		unsynced := func(mono uint64, m string) {
 			t.Helper()
-			fsys.set(failing)
-			defer fsys.set(nil)
+			fsys.Set(failing)
+			defer fsys.Set(nil)
 			tk, n, err := r.Append(t.Context(), "p", entries(boot1, mono, m))
 			if n != 1 || err != nil {
 				t.Fatalf("Append = %d, %v", n, err)

@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 )
 
 // TestCloseTellsOfRotatedFiles closes a store whose file that was rotated out
 // cannot be written to its end, while the current one can: what was accepted is
 // not all there, and Close says so.
 func TestCloseTellsOfRotatedFiles(t *testing.T) {
-	fsys := &hookFS{}
+	fsys := &hookfs.FS{}
 	var created []string // a file keeps the name that it was created with here
-	fsys.set(func(op, name string) error {
+	fsys.Set(func(op, name string) error {
 		if op == "create" && IsPrepared(filepath.Base(name)) {
 			created = append(created, name)
 		}
@@ -29,7 +30,7 @@ func TestCloseTellsOfRotatedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	nextFile(t, s)
-	fsys.set(func(op, name string) error {
+	fsys.Set(func(op, name string) error {
 		if op == "write" && name == next {
 			return syscall.EIO
 		}

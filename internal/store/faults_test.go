@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
@@ -21,14 +22,14 @@ import (
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		cfg := testConfig(dir, fsys)
 		cfg.Buffer = 4000
 		var operator said
 		cfg.Say = operator.say
 		s := open(t, cfg)
 		appendNumbered(t, s, 0, 10)
-		fsys.set(func(op, _ string) error {
+		fsys.Set(func(op, _ string) error {
 			switch op {
 			case "create", "write", "allocate":
 				return syscall.ENOSPC
@@ -68,7 +69,7 @@ func TestFullDisk(t *testing.T) {
 		if got := s.Status().Buffered; got < 4000 || got > 5000 {
 			t.Errorf("%d bytes buffered, want about the bound of 4000", got)
 		}
-		fsys.set(nil)
+		fsys.Set(nil)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
@@ -101,10 +102,10 @@ func TestFullDisk(t *testing.T) {
 func TestNoSpaceForTheNextFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		s := open(t, testConfig(dir, fsys))
 		synctest.Wait() // the next file is ready
-		fsys.set(func(op, _ string) error {
+		fsys.Set(func(op, _ string) error {
 			if op == "create" {
 				return syscall.ENOSPC
 			}
@@ -133,7 +134,7 @@ func TestNoSpaceForTheNextFile(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		fsys.set(nil)
+		fsys.Set(nil)
 		if err := <-done; err != nil {
 			t.Errorf("Append = %v", err)
 		}
@@ -152,13 +153,13 @@ func TestNoSpaceForTheNextFile(t *testing.T) {
 func TestFailedSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		cfg := testConfig(dir, fsys)
 		var operator said
 		cfg.Say = operator.say
 		s := open(t, cfg)
 		appendNumbered(t, s, 0, 10)
-		fsys.set(func(op, _ string) error {
+		fsys.Set(func(op, _ string) error {
 			if op == "datasync" {
 				return syscall.EIO
 			}
@@ -171,7 +172,7 @@ func TestFailedSync(t *testing.T) {
 		if err := s.Wait(t.Context(), ticket, settle.Synced); !errors.Is(err, syscall.EIO) {
 			t.Errorf("Wait for the failed sync = %v, want EIO", err)
 		}
-		fsys.set(nil)
+		fsys.Set(nil)
 		if err := s.Wait(t.Context(), ticket, settle.Synced); !errors.Is(err, syscall.EIO) {
 			t.Errorf("second Wait = %v: a failed sync was retried into success", err)
 		}
@@ -205,13 +206,13 @@ func TestFailedSync(t *testing.T) {
 func TestRenameIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		s := open(t, testConfig(dir, fsys))
 		appendNumbered(t, s, 0, 10)
 		for _, op := range []string{"rename", "syncdir"} {
 			nextFile(t, s)
 			left := 3
-			fsys.set(func(got, _ string) error {
+			fsys.Set(func(got, _ string) error {
 				if got == op && left > 0 {
 					left--
 					return syscall.EIO
@@ -239,13 +240,13 @@ func TestRenameIsTriedAgain(t *testing.T) {
 func TestFailingWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		cfg := testConfig(dir, fsys)
 		var operator said
 		cfg.Say = operator.say
 		s := open(t, cfg)
 		appendNumbered(t, s, 0, 10)
-		fsys.set(func(op, _ string) error {
+		fsys.Set(func(op, _ string) error {
 			if op == "write" {
 				return syscall.EIO
 			}
@@ -271,7 +272,7 @@ func TestFailingWrites(t *testing.T) {
 		if told != 1 {
 			t.Errorf("said %d times: %q", told, operator.lines)
 		}
-		fsys.set(nil)
+		fsys.Set(nil)
 		if err := s.Wait(t.Context(), ticket, settle.Synced); err != nil {
 			t.Errorf("Wait when writes work again = %v", err)
 		}

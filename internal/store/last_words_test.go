@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 )
 
 // TestLastWords tells something while the disk is full. There is space again when
@@ -15,10 +16,10 @@ import (
 func TestLastWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		s := open(t, testConfig(dir, fsys))
 		appendNumbered(t, s, 0, 1)
-		fsys.set(func(op, _ string) error {
+		fsys.Set(func(op, _ string) error {
 			if op == "write" {
 				return syscall.ENOSPC
 			}
@@ -31,7 +32,7 @@ func TestLastWords(t *testing.T) {
 			synctest.Wait()
 		}
 		s.Event(6, "", "the last words")
-		fsys.set(nil)
+		fsys.Set(nil)
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/vfs"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
@@ -31,7 +32,7 @@ func appended(t *testing.T, cfg Config, owner uint32) (*Store, *slot, *file) {
 	if err := s.Wait(t.Context(), ticket, settle.Appended); err != nil {
 		t.Fatal(err)
 	}
-	for changed := s.progress.C(); s.Status().Prepared == 0; changed = s.progress.C() {
+	for changed := s.progress.C(); s.spares.len() < s.sparesWanted(); changed = s.progress.C() {
 		<-changed
 	}
 	sl := s.slotOf(owner)
@@ -86,12 +87,12 @@ func TestRotatedFileIsListedFirst(t *testing.T) {
 // TestSynchronizeWaitsForAFileBeingClosed: an idle user's file leaves the current
 // ones before it is synced.
 func TestSynchronizeWaitsForAFileBeingClosed(t *testing.T) {
-	disk := &hookFS{}
+	disk := &hookfs.FS{}
 	cfg := testConfig(t.TempDir(), disk)
 	cfg.Split = true
 	var mu sync.Mutex
 	var opened string // the name under which the last renamed file was opened
-	disk.set(func(op, name string) error {
+	disk.Set(func(op, name string) error {
 		if op == "rename" {
 			mu.Lock()
 			defer mu.Unlock()
@@ -105,7 +106,7 @@ func TestSynchronizeWaitsForAFileBeingClosed(t *testing.T) {
 	}
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	once := sync.OnceFunc(func() { close(begun); <-goOn })
-	disk.set(func(op, name string) error {
+	disk.Set(func(op, name string) error {
 		if strings.HasSuffix(op, "sync") && name == opened {
 			once()
 		}

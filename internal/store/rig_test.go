@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,92 +20,6 @@ import (
 
 // smallFile is journald's smallest file: 1,536 distinct fields fill it.
 const smallFile = 512 << 10
-
-// hookFS is the machine's file system; hook is asked before each call that opens
-// or changes something, and its error is the call's.
-type hookFS struct {
-	vfs.OS
-	mu   sync.Mutex
-	hook func(op, name string) error
-}
-
-func (h *hookFS) set(hook func(op, name string) error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.hook = hook
-}
-
-func (h *hookFS) ask(op, name string) error {
-	h.mu.Lock()
-	hook := h.hook
-	h.mu.Unlock()
-	if hook == nil {
-		return nil
-	}
-	return hook(op, name)
-}
-
-func (h *hookFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	if flag&os.O_CREATE != 0 {
-		if err := h.ask("create", name); err != nil {
-			return nil, err
-		}
-	} else if err := h.ask("open", name); err != nil {
-		return nil, err
-	}
-	f, err := h.OS.OpenFile(name, flag, perm)
-	if err != nil {
-		return nil, err
-	}
-	return &hookFile{f, h}, nil
-}
-
-func (h *hookFS) Rename(from, to string) error {
-	if err := h.ask("rename", from); err != nil {
-		return err
-	}
-	return h.OS.Rename(from, to)
-}
-
-func (h *hookFS) SyncDir(name string) error {
-	if err := h.ask("syncdir", name); err != nil {
-		return err
-	}
-	return h.OS.SyncDir(name)
-}
-
-type hookFile struct {
-	vfs.File
-	fs *hookFS
-}
-
-func (f *hookFile) WriteAt(p []byte, off int64) (int, error) {
-	if err := f.fs.ask("write", f.Name()); err != nil {
-		return 0, err
-	}
-	return f.File.WriteAt(p, off)
-}
-
-func (f *hookFile) Allocate(off, n int64) error {
-	if err := f.fs.ask("allocate", f.Name()); err != nil {
-		return err
-	}
-	return f.File.Allocate(off, n)
-}
-
-func (f *hookFile) Datasync() error {
-	if err := f.fs.ask("datasync", f.Name()); err != nil {
-		return err
-	}
-	return f.File.Datasync()
-}
-
-func (f *hookFile) Sync() error {
-	if err := f.fs.ask("sync", f.Name()); err != nil {
-		return err
-	}
-	return f.File.Sync()
-}
 
 // said collects what is said to the operator.
 type said struct {

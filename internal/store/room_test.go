@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 )
 
 // TestWhileRoom has what waits for a sender, which waits for space, end when the
@@ -30,7 +31,7 @@ func TestWhileRoom(t *testing.T) {
 }
 
 func testWhileRoom(t *testing.T, ops []string, rotate bool) {
-	fsys := &hookFS{}
+	fsys := &hookfs.FS{}
 	cfg := testConfig(t.TempDir(), fsys)
 	cfg.Buffer = 4000
 	s := open(t, cfg)
@@ -51,7 +52,7 @@ func testWhileRoom(t *testing.T, ops []string, rotate bool) {
 		t.Fatalf("it ended while there was room: %v", err)
 	default:
 	}
-	fsys.set(func(op, _ string) error {
+	fsys.Set(func(op, _ string) error {
 		for _, o := range ops {
 			if op == o {
 				return syscall.ENOSPC
@@ -89,7 +90,7 @@ func testWhileRoom(t *testing.T, ops []string, rotate bool) {
 			t.Errorf("while the disk is full: %v, want ENOSPC", err)
 		}
 	}
-	fsys.set(nil)
+	fsys.Set(nil)
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
@@ -118,13 +119,13 @@ func TestRotateOnFullDisk(t *testing.T) {
 }
 
 func testRotateOnFullDisk(t *testing.T, grow bool) {
-	fsys := &hookFS{}
+	fsys := &hookfs.FS{}
 	cfg := testConfig(t.TempDir(), fsys)
 	cfg.Limits.MaxFileSize = 64 << 20 // grows
 	s := open(t, cfg)
 	appendNumbered(t, s, 0, 1)
 	synctest.Wait()
-	fsys.set(func(op, _ string) error {
+	fsys.Set(func(op, _ string) error {
 		if op == "allocate" {
 			return syscall.ENOSPC
 		}
@@ -158,7 +159,7 @@ func testRotateOnFullDisk(t *testing.T, grow bool) {
 	if err := s.WhileRoom(t.Context(), s.Synchronize); err != nil {
 		t.Errorf("sync of what has its place: %v", err)
 	}
-	fsys.set(nil)
+	fsys.Set(nil)
 	if err := rotate(); err != nil {
 		t.Errorf("when there is space again: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -125,10 +126,10 @@ func TestRepairOnAFullDiskIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, testConfig(t.TempDir(), nil))
 		appendNumbered(t, s, 0, 10)
-		cfg := testConfig(crashed(t, s), &hookFS{})
+		cfg := testConfig(crashed(t, s), &hookfs.FS{})
 		dir := cfg.Dir
-		fsys := cfg.FS.(*hookFS)
-		fsys.set(func(op, _ string) error {
+		fsys := cfg.FS.(*hookfs.FS)
+		fsys.Set(func(op, _ string) error {
 			switch op {
 			case "create", "write", "allocate":
 				return syscall.ENOSPC
@@ -153,7 +154,7 @@ func TestRepairOnAFullDiskIsTriedAgain(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		fsys.set(nil)
+		fsys.Set(nil)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
@@ -174,8 +175,8 @@ func TestRepairOnAFullDiskIsTriedAgain(t *testing.T) {
 // TestFirstFileOnAFullDisk starts where nothing was, on a full disk.
 func TestFirstFileOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fsys := &hookFS{}
-		fsys.set(func(op, _ string) error {
+		fsys := &hookfs.FS{}
+		fsys.Set(func(op, _ string) error {
 			if op == "create" {
 				return syscall.ENOSPC
 			}
@@ -189,7 +190,7 @@ func TestFirstFileOnAFullDisk(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		fsys.set(nil)
+		fsys.Set(nil)
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}

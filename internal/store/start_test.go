@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -138,12 +139,12 @@ func TestUncleanFilesAreRepairedAndArchived(t *testing.T) {
 // TestCrashBetweenTheNamesOfARotation finds the entries that were in a prepared
 // file which had not got its name yet, and an archive that was not finished.
 func TestCrashBetweenTheNamesOfARotation(t *testing.T) {
-	fsys := &hookFS{}
+	fsys := &hookfs.FS{}
 	cfg := testConfig(t.TempDir(), fsys)
 	s := open(t, cfg)
 	appendNumbered(t, s, 0, 50)
 	hold := make(chan struct{})
-	fsys.set(func(op, name string) error {
+	fsys.Set(func(op, name string) error {
 		if op == "rename" && strings.Contains(name, sparePrefix) {
 			<-hold
 		}
@@ -157,7 +158,7 @@ func TestCrashBetweenTheNamesOfARotation(t *testing.T) {
 	}
 	appendNumbered(t, s, 50, 60)
 	cfg.Dir = crashed(t, s)
-	fsys.set(nil)
+	fsys.Set(nil)
 	close(hold)
 	cfg.FS = nil
 	again := open(t, cfg)

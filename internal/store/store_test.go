@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -124,11 +125,11 @@ func checkSequence(t *testing.T, dir string) {
 // rotation has to wait.
 func TestAppendsTouchNoDirectory(t *testing.T) {
 	dir := t.TempDir()
-	fsys := &hookFS{}
+	fsys := &hookfs.FS{}
 	s := open(t, testConfig(dir, fsys))
 	nextFile(t, s)
 	gate := make(chan struct{})
-	fsys.set(func(op, _ string) error {
+	fsys.Set(func(op, _ string) error {
 		if op != "write" {
 			<-gate
 		}
@@ -161,7 +162,7 @@ func TestAppendsTouchNoDirectory(t *testing.T) {
 	if _, err := s.Append(ctx, []entry.Entry{line(0, "given up")}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Append with an ended context = %v", err)
 	}
-	fsys.set(nil)
+	fsys.Set(nil)
 	close(gate)
 	if err := <-appended; err != nil {
 		t.Errorf("Append that waited for the next file = %v", err)
@@ -216,15 +217,15 @@ func TestRotateAndSynchronize(t *testing.T) {
 func TestNextFileIsSeenWhenTheOneBeforeIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		s := open(t, testConfig(dir, fsys))
 		synctest.Wait()
 		var old string
-		fsys.set(func(_, name string) error { old = name; return nil })
+		fsys.Set(func(_, name string) error { old = name; return nil })
 		appendNumbered(t, s, 0, 1)
 		synctest.Wait()
 		release := make(chan struct{})
-		fsys.set(func(op, name string) error {
+		fsys.Set(func(op, name string) error {
 			if op == "write" && name == old {
 				<-release
 			}
@@ -271,12 +272,12 @@ func TestNextFileIsSeenWhenTheOneBeforeIsWhole(t *testing.T) {
 func TestUsersFileIsBegunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		cfg := testConfig(dir, &hookFS{})
+		cfg := testConfig(dir, &hookfs.FS{})
 		cfg.Split = true
 		s := open(t, cfg)
 		synctest.Wait()
 		release := make(chan struct{})
-		cfg.FS.(*hookFS).set(func(op, name string) error {
+		cfg.FS.(*hookfs.FS).Set(func(op, name string) error {
 			if op == "open" && filepath.Base(name) == "user-1000.journal" {
 				<-release
 			}

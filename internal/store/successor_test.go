@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
@@ -23,7 +24,7 @@ const none = time.Duration(-1)
 type successorRig struct {
 	*Store
 	t    *testing.T
-	fsys *hookFS
+	fsys *hookfs.FS
 }
 
 // syncAfter is how long after an append to the owner's file a sync of it begins.
@@ -34,7 +35,7 @@ func (r *successorRig) syncAfter(owner uint32) time.Duration {
 	synctest.Wait()
 	var mu sync.Mutex
 	after, begin := none, time.Now()
-	r.fsys.set(func(op, _ string) error {
+	r.fsys.Set(func(op, _ string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if op == "datasync" && after == none {
@@ -42,7 +43,7 @@ func (r *successorRig) syncAfter(owner uint32) time.Duration {
 		}
 		return nil
 	})
-	defer r.fsys.set(nil)
+	defer r.fsys.Set(nil)
 	if _, err := r.Append(r.t.Context(), []entry.Entry{line(owner, fmt.Sprint(begin))}); err != nil {
 		r.t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestSuccessorInheritsThePolicy(t *testing.T) {
 	} {
 		t.Run(policy.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &successorRig{t: t, fsys: &hookFS{}}
+				r := &successorRig{t: t, fsys: &hookfs.FS{}}
 				cfg := testConfig(t.TempDir(), r.fsys)
 				cfg.Split, cfg.Sync = true, policy
 				r.Store = open(t, cfg)
@@ -117,13 +118,13 @@ func TestSuccessorInheritsThePolicy(t *testing.T) {
 // of a steady stream, when each write takes long.
 func (r *successorRig) indexes() int {
 	r.t.Helper()
-	r.fsys.set(func(op, _ string) error {
+	r.fsys.Set(func(op, _ string) error {
 		if op == "write" {
 			time.Sleep(20 * time.Millisecond)
 		}
 		return nil
 	})
-	defer r.fsys.set(nil)
+	defer r.fsys.Set(nil)
 	count := func() int {
 		synctest.Wait()
 		return int(r.current(0).w.Stats().Indexes)
@@ -146,7 +147,7 @@ func TestSuccessorInheritsTheWindow(t *testing.T) {
 	for _, window := range []time.Duration{500 * time.Millisecond, 2 * time.Second} {
 		t.Run(window.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &successorRig{t: t, fsys: &hookFS{}}
+				r := &successorRig{t: t, fsys: &hookfs.FS{}}
 				cfg := testConfig(t.TempDir(), r.fsys)
 				cfg.Index = window
 				r.Store = open(t, cfg)
@@ -179,11 +180,11 @@ func TestSuccessorInheritsTheWindow(t *testing.T) {
 func TestAppendLeavesFilesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		s := open(t, testConfig(dir, fsys))
 		seen := map[string]bool{}
 		var mu sync.Mutex
-		fsys.set(func(op, name string) error {
+		fsys.Set(func(op, name string) error {
 			mu.Lock()
 			defer mu.Unlock()
 			seen[op] = true
@@ -194,7 +195,7 @@ func TestAppendLeavesFilesAlone(t *testing.T) {
 		})
 		appendNumbered(t, s, 0, 5000)
 		synctest.Wait()
-		fsys.set(nil)
+		fsys.Set(nil)
 		mu.Lock()
 		defer mu.Unlock()
 		want := map[string]bool{"create": true, "allocate": true, "write": true, "sync": true, "datasync": true, "rename": true, "syncdir": true}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -42,7 +43,7 @@ func countAside(t *testing.T, dir string) int {
 func TestFailingSyncsSetFewFilesAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		cfg := testConfig(dir, fsys)
 		cfg.Sync = settle.All()
 		cfg.Limits.MaxFiles = 3
@@ -51,7 +52,7 @@ func TestFailingSyncsSetFewFilesAside(t *testing.T) {
 		if err := s.Rotate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		fsys.set(failSyncs)
+		fsys.Set(failSyncs)
 		run := func(d time.Duration) {
 			for range int(d / (500 * time.Millisecond)) {
 				ticket, err := s.Append(t.Context(), []entry.Entry{line(0, "unlucky")})
@@ -75,7 +76,7 @@ func TestFailingSyncsSetFewFilesAside(t *testing.T) {
 		if n := countAside(t, dir); n < 2 || n > 3 {
 			t.Errorf("%d files set aside, want no more than are kept, 3", n)
 		}
-		fsys.set(nil)
+		fsys.Set(nil)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		appendNumbered(t, s, 10, 20)
@@ -94,19 +95,19 @@ func TestFailingSyncsSetFewFilesAside(t *testing.T) {
 func TestFailedSyncIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		fsys := &hookFS{}
+		fsys := &hookfs.FS{}
 		cfg := testConfig(dir, fsys)
 		cfg.Sync = settle.Every(time.Second)
 		s := open(t, cfg)
 		appendNumbered(t, s, 0, 10)
-		fsys.set(failSyncs)
+		fsys.Set(failSyncs)
 		if _, err := s.Append(t.Context(), []entry.Entry{line(0, "unlucky")}); err != nil {
 			t.Fatal(err)
 		}
 		for countAside(t, dir) == 0 {
 			time.Sleep(100 * time.Millisecond)
 		}
-		fsys.set(nil)
+		fsys.Set(nil)
 		synctest.Wait()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
@@ -126,7 +127,7 @@ func TestFailedSyncIsReportedOnce(t *testing.T) {
 // allowed, beside an archive.
 func TestAsideFilesAreCountedAmongThemselves(t *testing.T) {
 	dir := t.TempDir()
-	cfg := testConfig(dir, &hookFS{})
+	cfg := testConfig(dir, &hookfs.FS{})
 	cfg.Limits.MaxFiles = 3
 	s := open(t, cfg)
 	appendNumbered(t, s, 0, 10)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
 )
 
 func TestLimits(t *testing.T) {
@@ -175,7 +176,7 @@ func TestVacuumBySize(t *testing.T) {
 func TestRepairedFileIsSpared(t *testing.T) {
 	s := open(t, testConfig(t.TempDir(), nil))
 	appendNumbered(t, s, 0, 10)
-	cfg := testConfig(crashed(t, s), &hookFS{})
+	cfg := testConfig(crashed(t, s), &hookfs.FS{})
 	s = open(t, cfg)
 	set := *s.settings.Load()
 	set.Limits.KeepFree, set.Limits.minUse = 1<<62, 1
@@ -200,7 +201,7 @@ func TestRepairedFileIsSpared(t *testing.T) {
 
 // freeFS is a disk with so many bytes free.
 type freeFS struct {
-	hookFS
+	hookfs.FS
 	free atomic.Uint64
 }
 
