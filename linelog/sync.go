@@ -201,7 +201,7 @@ func (w *Writer) takeOver(f *file, aside string) {
 func (w *Writer) Reopen() error {
 	pos, err := w.reopen()
 	if err != nil {
-		return fmt.Errorf("reopen line log: %w", err)
+		return err
 	}
 	if pos > 0 {
 		w.sync.Mark(pos)
@@ -229,7 +229,7 @@ func (w *Writer) reopen() (pos uint64, err error) {
 		return 0, err
 	}
 	if !f.regular && !w.o.Sync.IsAuto() {
-		return 0, errors.Join(fmt.Errorf("%s: %w", w.path, ErrNoSync), f.close())
+		return 0, errors.Join(fmt.Errorf("open %s: %w", w.path, ErrNoSync), f.close())
 	}
 	before := w.f
 	w.f = f

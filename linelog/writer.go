@@ -99,14 +99,14 @@ func Open(path string, o Options) (*Writer, error) {
 	w.streams = append(w.streams, w.main)
 	f, err := w.open()
 	if err != nil {
-		return nil, fmt.Errorf("open line log: %w", err)
+		return nil, err
 	}
 	w.f = f
 	w.device.Store(!f.regular)
 	retry := time.Duration(0)
 	if !f.regular {
 		if !w.o.Sync.IsAuto() {
-			return nil, errors.Join(fmt.Errorf("open line log: %s: %w", path, ErrNoSync), f.close())
+			return nil, errors.Join(fmt.Errorf("open %s: %w", path, ErrNoSync), f.close())
 		}
 		retry = pipeRetry
 	}

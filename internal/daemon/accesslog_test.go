@@ -106,7 +106,7 @@ func TestAccessLogThatCannotBeOpened(t *testing.T) {
 	if err := r.stop(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(r.err.String(), "access log: reopen line log: ") {
+	if !strings.Contains(r.err.String(), "access log: open ") {
 		t.Errorf("said: %s", r.err)
 	}
 	if got := requestLines(t, path+".1"); got != pingLine {
