@@ -58,9 +58,9 @@ type Writer struct {
 	naming  sync.Mutex // held while the file is renamed
 	growing sync.Mutex // held while space is allocated; taken before mu
 
-	securing sync.Mutex // held while the new file is made safe
-	secured  bool       // the new file and a name of it survive a power cut, or never will
-	unsafe   error      // why they cannot
+	securing wLock // held while the new file is made safe
+	secured  bool  // the new file and a name of it survive a power cut, or never will
+	unsafe   error // why they cannot
 
 	order   *Order
 	io      wLock     // that of order; held while the file is written; taken before growing and mu
@@ -243,7 +243,7 @@ func initFile(f vfs.File, h *Header, o *Options) error {
 
 // newWriter starts the settlers of an open file.
 func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
-	w := &Writer{secured: true, o: o, fs: o.FS, f: f, m: m, hasher: m.wHasher, path: path, needGrow: make(chan struct{}, 1), order: o.Order}
+	w := &Writer{securing: make(wLock, 1), secured: true, o: o, fs: o.FS, f: f, m: m, hasher: m.wHasher, path: path, needGrow: make(chan struct{}, 1), order: o.Order}
 	m.keeps = o.KeepNumbers
 	if m.ordered = o.Order != nil; !m.ordered {
 		w.order = NewOrder()

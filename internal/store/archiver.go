@@ -17,7 +17,11 @@ func (s *Store) archive(ctx context.Context) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
+		s.secureSpares()
 		refused := s.archiveQueued(context.WithoutCancel(ctx), false)
+		if err := s.syncNames(); err != nil {
+			s.saySeldom("sync the names of the files", err)
+		}
 		next, err := s.vacuum(0)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
@@ -37,6 +41,32 @@ func (s *Store) archive(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// secureSpares syncs the prepared files, so that nobody who waits for a sync later
+// waits for theirs too.
+func (s *Store) secureSpares() {
+	for _, f := range s.spares.list() {
+		if err := f.w.Secure(); err != nil {
+			_, now := s.clock()
+			s.unsyncable.Store(now + uint64(retryPause.Microseconds()))
+			s.spares.drop(f) // what comes into it would never be synced
+			s.saySeldom("sync the next file", err)
+			s.janitor.Ring()
+		}
+	}
+}
+
+// syncNames syncs the directory if files were renamed in it.
+func (s *Store) syncNames() error {
+	s.queueMu.Lock()
+	due := s.renamed
+	s.renamed = false
+	s.queueMu.Unlock()
+	if !due {
+		return nil
+	}
+	return s.fs.SyncDir(s.dir)
 }
 
 // archiveQueued archives the files that have their last name; with last, even

@@ -211,6 +211,7 @@ func TestRenameIsTriedAgain(t *testing.T) {
 		appendNumbered(t, s, 0, 10)
 		for _, op := range []string{"rename", "syncdir"} {
 			nextFile(t, s)
+			synctest.Wait() // it is synced
 			left := 3
 			fsys.Set(func(got, _ string) error {
 				if got == op && left > 0 {

@@ -64,6 +64,7 @@ func (s *Store) options(f *file) journal.Options {
 		Buffer:            set.Buffer,
 		CompressThreshold: set.CompressThreshold,
 		Order:             s.order,
+		SyncLater:         true,
 		Clock:             func() (uint64, uint64) { return f.realtime, f.monotonic },
 		OnWrite:           s.progress.ring,
 		Observe: func(effect string, d time.Duration, covered uint64, err error) {

@@ -79,7 +79,7 @@ func (s *Store) turn() time.Duration {
 // that a moment ago and nothing was removed since.
 func (s *Store) makeSpace() time.Duration {
 	_, now := s.clock()
-	if again := s.refused.Load(); again > now {
+	if again := max(s.refused.Load(), s.unsyncable.Load()); again > now {
 		return time.Duration(again-now) * time.Microsecond
 	}
 	err := s.growAll()
@@ -106,7 +106,8 @@ func (s *Store) makeSpace() time.Duration {
 // before that: a follower that has shown an entry of the next never shows what
 // comes later with a lower number, and the name of an archived file has the time
 // of its first entry, which writing may move. Only with last does a full disk not
-// keep it from that.
+// keep it from that. The archiver syncs the names: whichever of them survive a
+// power cut, the next start finds all files.
 func (s *Store) publish(last bool) error {
 	for {
 		s.queueMu.Lock()
@@ -137,6 +138,7 @@ func (s *Store) publish(last bool) error {
 		}
 		s.queueMu.Lock()
 		s.retired = s.retired[1:]
+		s.renamed = true
 		if r.old != nil {
 			s.counts.rotations.Add(1)
 			s.leaving = append(s.leaving, gone)

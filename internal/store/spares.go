@@ -108,7 +108,7 @@ func (sp *spares) takeStale(all bool) []*file {
 // discardStale removes files that were prepared with other settings.
 func (s *Store) discardStale(all bool) {
 	for _, f := range s.spares.takeStale(all) {
-		f.discard(s)
+		f.discard()
 	}
 }
 
@@ -145,7 +145,7 @@ func (s *Store) prepareSpares() error {
 		}
 	}
 	s.discardStale(false)
-	for s.spares.len() < s.sparesWanted() {
+	for range s.sparesWanted() - s.spares.len() { // not more now, though one of them cannot be synced
 		s.makeRoom()
 		f, err := s.prepareReady()
 		if err != nil {
@@ -161,6 +161,7 @@ func (s *Store) prepareSpares() error {
 		}
 		s.spares.add(f)
 		s.progress.ring()
+		s.archiver.Ring()
 	}
 	return nil
 }
@@ -172,13 +173,14 @@ func (s *Store) prepareReady() (*file, error) {
 		return nil, err
 	}
 	if err := f.w.Rename(filepath.Join(s.dir, fmt.Sprintf("%s%016x%s", sparePrefix, rand.Uint64(), spareSuffix))); err != nil {
-		f.discard(s)
+		f.discard()
 		return nil, err
 	}
 	return f, nil
 }
 
-// prepare creates the next file, allocated and synced. It blocks on the disk.
+// prepare creates the next file, allocated. Its sync is made up by the archiver, or
+// by the first who waits for one.
 func (s *Store) prepare() (*file, error) {
 	f := &file{}
 	f.realtime, f.monotonic = s.clock()
@@ -197,10 +199,8 @@ func (s *Store) prepare() (*file, error) {
 }
 
 // discard removes a file that was never used.
-func (f *file) discard(s *Store) {
-	path := f.w.Path()
-	f.w.Close()       //nolint:errcheck // it holds nothing
-	s.fs.Remove(path) //nolint:errcheck // else the next start removes it
+func (f *file) discard() {
+	f.w.Discard() //nolint:errcheck // it holds nothing, and the next start removes what is left
 }
 
 // notReady says why a slot has no file to append to.

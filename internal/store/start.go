@@ -258,7 +258,7 @@ func (s *Store) repair(base, name string) (*file, *note, error) {
 		return nil, n, err
 	}
 	if f.n == 0 {
-		f.discard(s)
+		f.discard()
 		return f, nil, nil
 	}
 	kept := s.lastName(base, f, false)

@@ -100,6 +100,7 @@ type Store struct {
 
 	queueMu sync.Mutex
 	retired []retired // swapped out, not yet renamed; guarded by queueMu
+	renamed bool      // the directory is to be synced; guarded by queueMu
 	leaving []leaving // renamed, not yet archived; guarded by queueMu
 	closing []*file   // no longer current, still being closed; guarded by queueMu
 	lost    []error   // of forgotten files, not yet returned by a Synchronize; guarded by queueMu
@@ -113,13 +114,14 @@ type Store struct {
 	saidAt  map[string]uint64 // when a thing was last said, monotonic µs; guarded by eventMu
 	pending []event           // own entries that found no room; guarded by eventMu
 
-	preparing atomic.Pointer[error] // why the last prepare failed; nil: it did not
-	refusal   atomic.Pointer[error] // why makeSpace failed when it last ran; nil: it did not
-	refused   atomic.Uint64         // monotonic time before which the disk is not asked for space again
-	counts    counts
-	closed    atomic.Bool
-	closeOnce sync.Once
-	closeErr  error
+	preparing  atomic.Pointer[error] // why the last prepare failed; nil: it did not
+	refusal    atomic.Pointer[error] // why makeSpace failed when it last ran; nil: it did not
+	refused    atomic.Uint64         // monotonic time before which the disk is not asked for space again
+	unsyncable atomic.Uint64         // likewise, since a prepared file could not be synced
+	counts     counts
+	closed     atomic.Bool
+	closeOnce  sync.Once
+	closeErr   error
 }
 
 // Open takes over the data directory: it locks it, repairs and archives what an
@@ -200,9 +202,13 @@ func (s *Store) beginSystem(avail uint64) error {
 	if err != nil {
 		return fmt.Errorf("create the first file (%d bytes free): %w", avail, err)
 	}
+	if err := f.w.Secure(); err != nil {
+		f.discard()
+		return fmt.Errorf("sync the first file: %w", err)
+	}
 	s.system.adopt(f)
 	if err := s.name(f, s.system); err != nil {
-		f.discard(s)
+		f.discard()
 		return err
 	}
 	s.system.set(f)
@@ -288,6 +294,7 @@ func (s *Store) close(ctx context.Context) error {
 		}
 	}
 	s.discardStale(true)
+	errs = append(errs, s.syncNames())
 	s.lock.Release()
 	return errors.Join(errs...)
 }
