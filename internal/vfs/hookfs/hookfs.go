@@ -38,6 +38,7 @@ func (h *FS) ask(op, name string) error {
 	return hook(op, name)
 }
 
+// OpenFile asks for create with os.O_CREATE, else for open.
 func (h *FS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
 	if flag&os.O_CREATE != 0 {
 		if err := h.ask("create", name); err != nil {
@@ -53,6 +54,7 @@ func (h *FS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error)
 	return &file{f, h}, nil
 }
 
+// Rename asks for rename.
 func (h *FS) Rename(from, to string) error {
 	if err := h.ask("rename", from); err != nil {
 		return err
@@ -60,6 +62,7 @@ func (h *FS) Rename(from, to string) error {
 	return h.OS.Rename(from, to)
 }
 
+// SyncDir asks for syncdir.
 func (h *FS) SyncDir(name string) error {
 	if err := h.ask("syncdir", name); err != nil {
 		return err
