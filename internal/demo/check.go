@@ -111,7 +111,7 @@ func verifyAll(ctx context.Context, data string) ([]string, error) {
 	var lines []string
 	var errs []error
 	for _, f := range files {
-		err := verifyOne(ctx, tool, f)
+		err := VerifyFile(ctx, tool, f)
 		verdict := "PASS"
 		if err != nil {
 			verdict = "FAIL"
@@ -122,9 +122,11 @@ func verifyAll(ctx context.Context, data string) ([]string, error) {
 	return lines, errors.Join(errs...)
 }
 
-func verifyOne(ctx context.Context, tool, file string) error {
+// VerifyFile has a journal file checked by journalctl, the program tool, or by
+// tidemark when that is empty. It may be called concurrently.
+func VerifyFile(ctx context.Context, tool, file string) error {
 	if tool == "" {
-		return verifyFile(ctx, file)
+		return verifyOurs(ctx, file)
 	}
 	out, err := exec.CommandContext(ctx, tool, "--verify", "--file", file).CombinedOutput()
 	if err != nil {
@@ -133,8 +135,8 @@ func verifyOne(ctx context.Context, tool, file string) error {
 	return nil
 }
 
-// verifyFile checks one file as `tidemark verify` does.
-func verifyFile(ctx context.Context, path string) error {
+// verifyOurs checks one file as `tidemark verify` does.
+func verifyOurs(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
