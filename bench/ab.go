@@ -32,7 +32,8 @@ func ab(ctx context.Context, args ...string) (asked, error) {
 	return a, nil
 }
 
-// parseAB reads what ab prints. Lengths that differ are no failures: a number in
+// parseAB reads what ab prints. Of a run without an answer the latencies are its
+// length. Lengths that differ are no failures: a number in
 // an answer may have another digit.
 func parseAB(text string) (a asked, err error) {
 	number := func(line string) float64 {
@@ -40,12 +41,15 @@ func parseAB(text string) (a asked, err error) {
 		err = errors.Join(err, e)
 		return v
 	}
-	failed := 0
+	failed, told := 0, false
+	var took time.Duration
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		ms := func(rest string) time.Duration { return time.Duration(number(rest) * float64(time.Millisecond)) }
 		if rest, ok := strings.CutPrefix(line, "Complete requests:"); ok {
-			a.complete = int(number(rest))
+			a.complete, told = int(number(rest)), true
+		} else if rest, ok := strings.CutPrefix(line, "Time taken for tests:"); ok {
+			took = time.Duration(number(rest) * float64(time.Second))
 		} else if rest, ok := strings.CutPrefix(line, "Requests per second:"); ok {
 			a.rate = number(rest)
 		} else if rest, ok := strings.CutPrefix(line, "Non-2xx responses:"); ok {
@@ -63,8 +67,10 @@ func parseAB(text string) (a asked, err error) {
 	switch {
 	case err != nil:
 		return a, err
-	case a.complete == 0 || a.rate == 0:
+	case !told || a.complete > 0 && a.rate == 0:
 		return a, errors.New("it tells of no request")
+	case a.complete == 0: // nobody was answered in that time: it is less than the truth
+		a.p50, a.p99, a.longest = took, took, took
 	case failed > 0:
 		return a, fmt.Errorf("%d of %d requests failed", failed, a.complete)
 	}

@@ -40,6 +40,10 @@ func TestParseAB(t *testing.T) {
 			t.Errorf("%s: %v", now, err)
 		}
 	}
+	none := "Time taken for tests:   2.964 seconds\nComplete requests:      0\nFailed requests:        0\n"
+	if got, err := parseAB(none); err != nil || got != (asked{p50: 2964 * time.Millisecond, p99: 2964 * time.Millisecond, longest: 2964 * time.Millisecond}) {
+		t.Errorf("a run in which nobody was answered: %+v, %v", got, err)
+	}
 	if _, err := parseAB("apr_socket_recv: Connection refused (111)\n"); err == nil {
 		t.Error("a run of no requests is taken")
 	}
