@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/tidemark-log/tidemark/entry"
 )
@@ -239,12 +240,19 @@ type mergeHeap struct {
 }
 
 func (h *mergeHeap) less(a, b *cursor) bool {
-	c := compareCursors(a, b)
-	if c == 0 {
+	switch c := compareCursors(a, b); {
+	case c != 0:
+		return c < 0 == (h.dir == down)
+	case a.f.aside() != b.f.aside():
+		return b.f.aside()
+	default:
 		return a.index < b.index
 	}
-	return c < 0 == (h.dir == down)
 }
+
+// aside reports whether the file was set aside, by its name: of an entry that it
+// and another file have, its copy is the one that may be damaged.
+func (f *File) aside() bool { return strings.HasSuffix(f.name, "~") }
 
 func (h *mergeHeap) push(c *cursor) {
 	h.list = append(h.list, c)

@@ -326,6 +326,45 @@ func TestFollowerShowsNoCopies(t *testing.T) {
 	}
 }
 
+// Of an entry that is in two files the one is read that was not set aside.
+func TestCopyIsPreferredToTheOriginal(t *testing.T) {
+	_, b := wHalves(t, Flavour{})
+	copied := wCopy(t, b, 0, 300, Options{MaxSize: MinMaxSize}).Bytes("/b.journal")
+	at := bytes.Index(b, []byte("MESSAGE=message 200 "))
+	b[at+len("MESSAGE")] = 0 // the original has lost this field
+	for _, reverse := range []bool{false, true} {
+		j := ReadOptions{}.New()
+		for name, b := range map[string][]byte{"a.journal~": b, "b.journal": copied} {
+			f, err := NewFile(bytes.NewReader(b), func() int64 { return int64(len(b)) }, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.AddFile(f)
+		}
+		all := j.All()
+		if reverse {
+			j.SeekTail()
+			all = j.Backward()
+		}
+		n := 0
+		for e, err := range all {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := e.Get("MESSAGE"); !ok {
+				t.Errorf("entry %d without its message", e.Seqnum)
+			}
+			n++
+		}
+		if n != 300 {
+			t.Errorf("%d entries, want 300", n)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSyncedSeqnum(t *testing.T) {
 	fs := crashfs.New(1)
 	w, err := Create("/a.journal", Options{FS: fs, SeqnumID: entry.ID{7}, Seqnum: 40, MaxSize: MinMaxSize})
