@@ -64,6 +64,9 @@ func printStatus(out io.Writer, st *control.Status) error {
 	}
 	row("sync", "%s: %s", st.Sync, syncWords(st.Sync))
 	row("syncs", "%d since the start, %s", st.Syncs, orNone(st.SyncErrors, "failed"))
+	if st.Unsynced > 0 {
+		row("unsynced", "%s in at most %s, the oldest since %s", plural(st.Unsynced, "entries"), bytesText(st.UnsyncedBytes), clock(st.UnsyncedSince))
+	}
 	row("notify", "%s: how long matches of other processes may lag under load", time.Duration(st.Notify)*time.Microsecond)
 	row("nice", "%d", st.Nice)
 	row("buffer", "%s of %s wait to be written", bytesText(uint64(st.Buffered)), bytesText(uint64(st.Buffer)))
@@ -95,7 +98,10 @@ func printStatus(out io.Writer, st *control.Status) error {
 			row(c.Name, "%s", countText(c))
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return printHistograms(out, st.Histograms)
 }
 
 // shortName is the name of a file, without the numbers of an archive's.

@@ -32,7 +32,7 @@ func TestPrintStatus(t *testing.T) {
 	st := control.Status{
 		Version: "1.2", PID: 7, Started: 1_700_000_000_000_000, Data: "/d", Nice: -19,
 		Endpoints: []control.Endpoint{{Protocol: "native", Address: "/r/socket"}, {Protocol: "http", Address: "http://h/"}},
-		Sync:      "auto", Syncs: 13, SyncErrors: 2, Notify: 250_000, Buffer: 64 << 20, Buffered: 216, ClockSteps: 1,
+		Sync:      "auto", Syncs: 13, SyncErrors: 2, Unsynced: 1, UnsyncedBytes: 2048, UnsyncedSince: 1_700_000_001_000_000, Notify: 250_000, Buffer: 64 << 20, Buffered: 216, ClockSteps: 1,
 		Space: control.Space{Usage: 16 << 20, Limit: 4 << 30, Available: 1536, Archived: 3, Prepared: 1, Full: true},
 		Files: []control.File{
 			{Path: "/d/system@0-1-2.journal", Entries: 2, Bytes: 8 << 20, Fill: 75},
@@ -48,6 +48,12 @@ func TestPrintStatus(t *testing.T) {
 			{Name: "store", Reason: "entries", N: 2},
 			{Name: "new", Reason: "some_reason", N: 3},
 		},
+		Histograms: []control.Histogram{
+			{Name: "write", Unit: "µs", Counts: []uint64{0, 0, 0, 1, 12345}, Sum: 9},
+			{Name: "access_log sync", Unit: "µs", Counts: []uint64{0, 0, 5, 0, 0, 0, 7}, Sum: 9},
+			{Name: "turn native", Unit: "µs", Counts: []uint64{0, 0, 0, 2}, Sum: 9},
+			{Name: "records", Unit: "records", Counts: []uint64{3, 20}, Sum: 9},
+		},
 	}
 	want := "tidemark          1.2, pid 7, up since " + time.UnixMicro(1_700_000_000_000_000).Format(time.RFC3339) + `
 data              /d
@@ -55,6 +61,7 @@ listens           native: /r/socket
                   http: http://h/
 sync              auto: the kernel writes back when it likes, unless somebody asks for a sync
 syncs             13 since the start, 2 failed
+unsynced          1 entry in at most 2.0 KiB, the oldest since ` + time.UnixMicro(1_700_000_001_000_000).Format(time.RFC3339) + `
 notify            250ms: how long matches of other processes may lag under load
 nice              -19
 buffer            216 bytes of 64.0 MiB wait to be written
@@ -72,6 +79,12 @@ http              2.0 KiB of accepted lines
 store             1 time a write met a full disk
 store             2 entries
 new               3 some reason
+took, log2(µs)     2  3      4  5  6
+  write            0  1  12345  0  0
+  access log sync  5  0      0  0  7
+  turn native      0  2      0  0  0
+size, log2(records)  0   1
+  of a sync          3  20
 `
 	var out strings.Builder
 	if err := printStatus(&out, &st); err != nil {

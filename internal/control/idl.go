@@ -105,6 +105,13 @@ type Space (
   full: bool
 )
 
+# How large things were: counts[i] of them 2^i to 2^(i+1)-1, the first 0 or 1, in
+# units of µs or records; sum is that of all. name is an effect of journal files
+# (write, index, sync) or of the access log (access_log write, access_log sync),
+# records, those of one sync, or the turns of a loop that reads a socket (turn
+# native and its like)
+type Histogram (name: string, unit: string, counts: []int, sum: int)
+
 # One entry. Its fields are NAME=value: those of fields in UTF-8, those of
 # binary any bytes in base64. NAME is 1 to 64 of A-Z, 0-9 and _, and begins with a
 # letter; the daemon adds who has sent it. A PRIORITY of 0 to 2 has a sync
@@ -126,7 +133,8 @@ error NotReached (accepted: int, dropped: int, ack: string, errno: int, message:
 # The state of the daemon. sync is the sync policy, notify the window of change
 # notifications in microseconds, nice the scheduling priority; buffer is the bound of entries accepted and not
 # yet written, buffered what is in it, both in bytes; syncs are those of all files
-# since the start
+# since the start; unsynced are the entries that are not synced, unsyncedBytes how
+# much they are at most, unsyncedSince when the oldest came, 0 for none
 method Status() -> (
   version: string,
   pid: int,
@@ -144,8 +152,12 @@ method Status() -> (
   clockSteps: int,
   syncs: int,
   syncErrors: int,
+  unsynced: int,
+  unsyncedBytes: int,
+  unsyncedSince: int,
   files: []File,
   space: Space,
-  counts: []Count
+  counts: []Count,
+  histograms: []Histogram
 )
 `

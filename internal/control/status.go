@@ -27,11 +27,32 @@ type Status struct {
 	ClockSteps uint64 `json:"clockSteps"`
 	// Syncs counts the syncs of all files since the start, SyncErrors those that
 	// failed.
-	Syncs      uint64  `json:"syncs"`
-	SyncErrors uint64  `json:"syncErrors"`
-	Files      []File  `json:"files"`
-	Space      Space   `json:"space"`
-	Counts     []Count `json:"counts"`
+	Syncs      uint64 `json:"syncs"`
+	SyncErrors uint64 `json:"syncErrors"`
+	// Unsynced counts the entries of all files that are not synced, UnsyncedBytes how
+	// much they are at most; UnsyncedSince is when the oldest came, 0 for none.
+	Unsynced      uint64      `json:"unsynced"`
+	UnsyncedBytes uint64      `json:"unsyncedBytes"`
+	UnsyncedSince uint64      `json:"unsyncedSince"`
+	Files         []File      `json:"files"`
+	Space         Space       `json:"space"`
+	Counts        []Count     `json:"counts"`
+	Histograms    []Histogram `json:"histograms"`
+}
+
+// Histogram tells how large things were.
+type Histogram struct {
+	// Name is what was measured: an effect of journal files (write, index, sync) or of
+	// the access log (access_log write, access_log sync), records, those of one sync,
+	// or the turns of a loop that reads a socket (turn native and its like).
+	Name string `json:"name"`
+	// Unit of the values: µs or records.
+	Unit string `json:"unit"`
+	// Counts is how many values were 2^i to 2^(i+1)-1, the first 0 or 1. It ends with
+	// the last that is not 0.
+	Counts []uint64 `json:"counts"`
+	// Sum of all values.
+	Sum uint64 `json:"sum"`
 }
 
 // Endpoint is one way in: a protocol (native, syslog, stdout, varlink, http)

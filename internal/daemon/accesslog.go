@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tidemark-log/tidemark/internal/web"
 	"github.com/tidemark-log/tidemark/linelog"
 )
 
@@ -21,6 +20,8 @@ func (d *daemon) openAccessLog() error {
 		Limit: int64(min(cfg.Buffer, math.MaxInt64)),
 		Full:  linelog.Drop,
 		Say:   func(text string) { d.store.Event(levelWarning, messageAccessLog, text) },
+
+		Observe: d.logEffects.Of(),
 	})
 	if err != nil {
 		return fmt.Errorf("access log: %w", err)
@@ -56,17 +57,4 @@ func (d *daemon) closeAccessLog() error {
 		return nil
 	}
 	return d.accessLog.Close()
-}
-
-// accessLogCounts are what was lost or bent in the access log.
-func (d *daemon) accessLogCounts() []web.Count {
-	if d.accessLog == nil {
-		return nil
-	}
-	st := d.accessLog.Stats()
-	return []web.Count{
-		{Name: "access_log", Reason: "dropped", N: st.Dropped},
-		{Name: "access_log", Reason: "lost", N: st.Lost},
-		{Name: "access_log", Reason: "set_aside", N: st.SetAside},
-	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/control"
-	"github.com/tidemark-log/tidemark/internal/web"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -131,93 +130,6 @@ func (d *daemon) sender(from control.Peer) []entry.Field {
 		fields = append(fields, entry.Field("_HOSTNAME="+name))
 	}
 	return append(fields, entry.Field("_RUNTIME_SCOPE=system"))
-}
-
-// Status implements control.Daemon.
-func (d *daemon) Status() control.Status {
-	st, cfg := d.store.Status(), d.config()
-	out := control.Status{
-		Version:    d.o.Version,
-		PID:        os.Getpid(),
-		Started:    usec(d.started),
-		MachineID:  d.machine.String(),
-		BootID:     d.boot.String(),
-		Data:       st.Dir,
-		Run:        d.run,
-		Endpoints:  d.endpoints,
-		Sync:       cfg.Sync.String(),
-		Notify:     cfg.Notify.Microseconds(),
-		Nice:       niceNow(),
-		Buffer:     st.Buffer,
-		Buffered:   st.Buffered,
-		ClockSteps: st.ClockSteps,
-		Syncs:      st.Syncs,
-		SyncErrors: st.SyncErrors,
-		Files:      []control.File{},
-		Space: control.Space{
-			Usage: st.Usage.Bytes, Limit: st.Usage.Limit, Available: st.Usage.Available, Archived: st.Usage.Archived, Prepared: st.Prepared, Full: st.Full,
-		},
-		Counts: []control.Count{},
-	}
-	for _, f := range append(st.Files, d.remote.Status().Files...) {
-		file := control.File{
-			Path: f.Path, Entries: f.Entries, Bytes: f.Bytes, Unwritten: f.Buffered, Unsynced: f.Unsynced,
-			Fill: int(f.Fill * 100), SeqnumID: f.SeqnumID.String(), TailSeqnum: f.TailSeqnum,
-			HeadRealtime: f.HeadRealtime, TailRealtime: f.TailRealtime,
-		}
-		if err := errors.Join(f.WriteErr, f.SyncErr); err != nil {
-			file.Error = err.Error()
-		}
-		out.Files = append(out.Files, file)
-	}
-	for _, c := range append(d.counts(), d.web.Counts()...) {
-		out.Counts = append(out.Counts, control.Count{Name: c.Name, Reason: c.Reason, N: c.N})
-	}
-	return out
-}
-
-// counts are those of everything but the HTTP door.
-func (d *daemon) counts() []web.Count {
-	var counts []web.Count
-	for _, c := range d.ingest.Counts() {
-		counts = append(counts, web.Count{Name: c.Name, Reason: c.Reason, N: c.N})
-	}
-	counts = append(counts,
-		web.Count{Name: "http", Reason: "underscores", N: d.decoded.underscores.Load()},
-		web.Count{Name: "http", Reason: "cut_names", N: d.decoded.cut.Load()},
-		web.Count{Name: "http", Reason: "null_values", N: d.decoded.null.Load()},
-		web.Count{Name: "http", Reason: "too_many_fields", N: d.decoded.tooMany.Load()},
-	)
-	for _, c := range d.store.Status().Counts {
-		counts = append(counts, web.Count{Name: "store", Reason: c.Reason, N: c.N})
-	}
-	return slices.Concat(counts, d.remoteCounts(), d.accessLogCounts())
-}
-
-// stats is what /metrics shows.
-func (d *daemon) stats() web.Stats {
-	st, remote := d.store.Status(), d.remote.Status()
-	return web.Stats{
-		Version: d.o.Version, Counts: d.counts(),
-		Syncs: st.Syncs + remote.Syncs, SyncErrors: st.SyncErrors + remote.SyncErrors, SyncSeconds: st.SyncTime.Seconds(),
-		Unsynced: st.Unsynced, Buffered: st.Buffered, Buffer: st.Buffer,
-		Usage: st.Usage.Bytes, Available: st.Usage.Available, DiskFull: st.Full,
-	}
-}
-
-// errDiskFull is what /readyz says.
-var errDiskFull = errors.New("the disk is full: entries wait or are refused")
-
-// ready is what /readyz asks.
-func (d *daemon) ready() error {
-	st := d.store.Status()
-	if st.Full {
-		return errDiskFull
-	}
-	if st.Failing != nil {
-		return fmt.Errorf("writes fail and are tried again: %w", st.Failing)
-	}
-	return nil
 }
 
 // signalSync is SIGRTMIN+1 as glibc, and with it kill(1), counts: the kernel's

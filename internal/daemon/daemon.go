@@ -22,6 +22,7 @@ import (
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
+	"github.com/tidemark-log/tidemark/internal/histogram"
 	"github.com/tidemark-log/tidemark/internal/ingest"
 	"github.com/tidemark-log/tidemark/internal/remote"
 	"github.com/tidemark-log/tidemark/internal/store"
@@ -72,6 +73,9 @@ type daemon struct {
 	signals   chan os.Signal
 	unsaid    []string // warnings that wait for the store, to become entries too
 	decoded   jsonCounts
+
+	effects    histogram.Effects // of all journal files
+	logEffects histogram.Effects // of the access log
 
 	errMu sync.Mutex // one line at a time on o.Err
 }

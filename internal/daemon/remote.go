@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 
 	"github.com/tidemark-log/tidemark/internal/remote"
-	"github.com/tidemark-log/tidemark/internal/web"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -21,6 +20,7 @@ func (d *daemon) openRemote() (err error) {
 		Settings:  d.remoteSettings,
 		Event:     func(priority int, text string) { d.store.Event(priority, messageRemote, text) },
 		Rotated:   d.store.LookAgain,
+		Effects:   &d.effects,
 	})
 	return err
 }
@@ -43,12 +43,4 @@ func (d *daemon) remoteSettings() remote.Settings {
 func (d *daemon) closeRemote() error {
 	d.web.EndUploads()
 	return d.remote.Close()
-}
-
-// remoteCounts are those of the files of other machines.
-func (d *daemon) remoteCounts() (counts []web.Count) {
-	for _, c := range d.remote.Status().Counts {
-		counts = append(counts, web.Count{Name: "upload", Reason: c.Reason, N: c.N})
-	}
-	return counts
 }

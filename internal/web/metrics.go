@@ -2,9 +2,12 @@ package web
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tidemark-log/tidemark/internal/histogram"
 )
 
 // Count tells how often something happened on a path into the daemon. The
@@ -20,13 +23,17 @@ type Stats struct {
 	Version string
 	// Counts of the other doors and stations.
 	Counts []Count
-	// Syncs counts the syncs of all files since the start, SyncErrors those that
-	// failed.
+	// Syncs counts the syncs of all journal files since the start, SyncErrors those
+	// that failed.
 	Syncs, SyncErrors uint64
-	// SyncSeconds is the time all syncs took together.
-	SyncSeconds float64
+	// SyncTime is what all syncs took together.
+	SyncTime time.Duration
 	// Unsynced counts the entries that are appended or accepted and not synced.
 	Unsynced uint64
+	// UnsyncedBytes is how much they are at most, UnsyncedAge since when the oldest
+	// waits.
+	UnsyncedBytes uint64
+	UnsyncedAge   time.Duration
 	// Buffered and Buffer are what is accepted and not written, and its bound, in
 	// bytes.
 	Buffered, Buffer int64
@@ -34,6 +41,34 @@ type Stats struct {
 	Usage, Available uint64
 	// DiskFull: entries wait or are refused for lack of space.
 	DiskFull bool
+	// Effects is how long what appends owe takes, in µs.
+	Effects []Effect
+	// Records is how many records each sync of a journal file has made safe.
+	Records histogram.Counts
+	// Turns is how long the loops that read sockets take from a wake-up until all
+	// that came is handed over, in µs, by path.
+	Turns []Turn
+	// AccessLog is the log of requests. Nil: there is none.
+	AccessLog *LogStats
+}
+
+// Effect is one kind of side effect (write, index, sync) of one kind of log
+// (journal, access_log).
+type Effect struct {
+	Log, Name string
+	histogram.Counts
+}
+
+// Turn is one loop.
+type Turn struct {
+	Name string
+	histogram.Counts
+}
+
+// LogStats is the state of a text log: see linelog.Stats.
+type LogStats struct {
+	Lines, Unsynced, Syncs, SyncErrors uint64
+	Buffered, Limit                    int64
 }
 
 // metrics serves the server's own registry.
@@ -46,7 +81,9 @@ func (s *Server) metrics() http.Handler {
 // descs describes every metric once.
 type descs struct {
 	info, entries, bytes, refused, syncs, syncErrors, syncSeconds,
-	unsynced, buffered, buffer, usage, available, full *prometheus.Desc
+	unsynced, unsyncedBytes, unsyncedAge, buffered, buffer, usage, available, full,
+	effects, records, turns,
+	logLines, logUnsynced, logSyncs, logSyncErrors, logBuffered, logBuffer *prometheus.Desc
 }
 
 func newDescs() descs {
@@ -54,19 +91,40 @@ func newDescs() descs {
 		return prometheus.NewDesc("tidemark_"+name, help, labels, nil)
 	}
 	return descs{
-		info:        desc("info", "Version of the daemon.", "version"),
-		entries:     desc("entries_total", "Entries taken, by the path they came on.", "transport"),
-		bytes:       desc("received_bytes_total", "Bytes of the entries taken, by the path they came on.", "transport"),
-		refused:     desc("refused_total", "Entries, fields or messages dropped, refused or changed, by path and reason.", "transport", "reason"),
-		syncs:       desc("syncs_total", "Syncs of journal files."),
-		syncErrors:  desc("sync_errors_total", "Syncs that failed."),
-		syncSeconds: desc("sync_seconds_total", "Time spent in syncs."),
-		unsynced:    desc("unsynced_entries", "Entries not yet on stable storage."),
-		buffered:    desc("buffer_bytes", "Bytes accepted and not yet written."),
-		buffer:      desc("buffer_limit_bytes", "Bound of the buffer."),
-		usage:       desc("journal_bytes", "Space that journal files take."),
-		available:   desc("available_bytes", "Space left on the file system of the journal."),
-		full:        desc("disk_full", "1 while entries wait or are refused for lack of space."),
+		info:          desc("info", "Version of the daemon.", "version"),
+		entries:       desc("entries_total", "Entries taken, by the path they came on.", "transport"),
+		bytes:         desc("received_bytes_total", "Bytes of the entries taken, by the path they came on.", "transport"),
+		refused:       desc("refused_total", "Entries, fields or messages dropped, refused or changed, by path and reason.", "transport", "reason"),
+		syncs:         desc("syncs_total", "Syncs of journal files."),
+		syncErrors:    desc("sync_errors_total", "Syncs that failed."),
+		syncSeconds:   desc("sync_seconds_total", "Time spent in syncs."),
+		unsynced:      desc("unsynced_entries", "Entries not yet on stable storage."),
+		unsyncedBytes: desc("unsynced_bytes", "Bytes of journal files not yet on stable storage."),
+		unsyncedAge:   desc("unsynced_age_seconds", "How long the oldest entry has been waiting for a sync."),
+		buffered:      desc("buffer_bytes", "Bytes accepted and not yet written."),
+		buffer:        desc("buffer_limit_bytes", "Bound of the buffer."),
+		usage:         desc("journal_bytes", "Space that journal files take."),
+		available:     desc("available_bytes", "Space left on the file system of the journal."),
+		full:          desc("disk_full", "1 while entries wait or are refused for lack of space."),
+		effects:       desc("effect_duration_seconds", "Duration of what appends owe, by log and effect, failed ones included.", "log", "effect"),
+		records:       desc("sync_records", "Records that a sync of a journal file has made safe."),
+		turns:         desc("turn_duration_seconds", "From the wake-up of a loop that reads a socket until all that came is handed over.", "transport"),
+		logLines:      desc("access_log_lines_total", "Lines taken for the access log."),
+		logUnsynced:   desc("access_log_unsynced_lines", "Lines of the access log not yet on stable storage."),
+		logSyncs:      desc("access_log_syncs_total", "Syncs of the access log."),
+		logSyncErrors: desc("access_log_sync_errors_total", "Syncs of the access log that failed."),
+		logBuffered:   desc("access_log_buffer_bytes", "Bytes for the access log accepted and not yet written."),
+		logBuffer:     desc("access_log_buffer_limit_bytes", "Bound of the access log's buffer."),
+	}
+}
+
+// all lists the descriptions.
+func (d *descs) all() []*prometheus.Desc {
+	return []*prometheus.Desc{
+		d.info, d.entries, d.bytes, d.refused, d.syncs, d.syncErrors, d.syncSeconds,
+		d.unsynced, d.unsyncedBytes, d.unsyncedAge, d.buffered, d.buffer, d.usage, d.available, d.full,
+		d.effects, d.records, d.turns,
+		d.logLines, d.logUnsynced, d.logSyncs, d.logSyncErrors, d.logBuffered, d.logBuffer,
 	}
 }
 
@@ -78,10 +136,7 @@ type collector struct {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		c.d.info, c.d.entries, c.d.bytes, c.d.refused, c.d.syncs, c.d.syncErrors, c.d.syncSeconds,
-		c.d.unsynced, c.d.buffered, c.d.buffer, c.d.usage, c.d.available, c.d.full,
-	} {
+	for _, d := range c.d.all() {
 		ch <- d
 	}
 }
@@ -98,26 +153,73 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, n := range st.Counts {
 		c.count(ch, n)
 	}
-	gauge := func(d *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
-	}
-	counter := func(d *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v)
-	}
 	ch <- prometheus.MustNewConstMetric(c.d.info, prometheus.GaugeValue, 1, st.Version)
-	counter(c.d.syncs, float64(st.Syncs))
-	counter(c.d.syncErrors, float64(st.SyncErrors))
-	counter(c.d.syncSeconds, st.SyncSeconds)
-	gauge(c.d.unsynced, float64(st.Unsynced))
-	gauge(c.d.buffered, float64(st.Buffered))
-	gauge(c.d.buffer, float64(st.Buffer))
-	gauge(c.d.usage, float64(st.Usage))
-	gauge(c.d.available, float64(st.Available))
+	c.numbers(ch, &st)
+	for _, e := range st.Effects {
+		ch <- durations(c.d.effects, e.Counts, e.Log, e.Name)
+	}
+	for _, t := range st.Turns {
+		ch <- durations(c.d.turns, t.Counts, t.Name)
+	}
+	ch <- spread(c.d.records, st.Records, recordOrders, func(order int) float64 { return float64(histogram.Last(order)) }, float64(st.Records.Sum))
+}
+
+// numbers are the metrics without labels.
+func (c *collector) numbers(ch chan<- prometheus.Metric, st *Stats) {
+	put := func(kind prometheus.ValueType, d *prometheus.Desc, v float64) {
+		ch <- prometheus.MustNewConstMetric(d, kind, v)
+	}
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	put(counter, c.d.syncs, float64(st.Syncs))
+	put(counter, c.d.syncErrors, float64(st.SyncErrors))
+	put(counter, c.d.syncSeconds, st.SyncTime.Seconds())
+	put(gauge, c.d.unsynced, float64(st.Unsynced))
+	put(gauge, c.d.unsyncedBytes, float64(st.UnsyncedBytes))
+	put(gauge, c.d.unsyncedAge, st.UnsyncedAge.Seconds())
+	put(gauge, c.d.buffered, float64(st.Buffered))
+	put(gauge, c.d.buffer, float64(st.Buffer))
+	put(gauge, c.d.usage, float64(st.Usage))
+	put(gauge, c.d.available, float64(st.Available))
 	full := 0.0
 	if st.DiskFull {
 		full = 1
 	}
-	gauge(c.d.full, full)
+	put(gauge, c.d.full, full)
+	if l := st.AccessLog; l != nil {
+		put(counter, c.d.logLines, float64(l.Lines))
+		put(gauge, c.d.logUnsynced, float64(l.Unsynced))
+		put(counter, c.d.logSyncs, float64(l.Syncs))
+		put(counter, c.d.logSyncErrors, float64(l.SyncErrors))
+		put(gauge, c.d.logBuffered, float64(l.Buffered))
+		put(gauge, c.d.logBuffer, float64(l.Limit))
+	}
+}
+
+// How many orders have a bucket of their own; what is above is in that of infinity:
+// durations of 2^26 µs (67 s), syncs of a million records.
+const (
+	durationOrders = 26
+	recordOrders   = 20
+)
+
+// durations is a histogram of µs, in seconds.
+func durations(d *prometheus.Desc, c histogram.Counts, labels ...string) prometheus.Metric {
+	const second = 1e6
+	// Counted are whole µs: what is in an order took less than the next begins with.
+	bound := func(order int) float64 { return float64(histogram.Last(order)+1) / second }
+	return spread(d, c, durationOrders, bound, float64(c.Sum)/second, labels...)
+}
+
+// spread is a histogram with buckets up to the bound of each order, and the sum of
+// all values.
+func spread(d *prometheus.Desc, c histogram.Counts, orders int, bound func(order int) float64, sum float64, labels ...string) prometheus.Metric {
+	buckets := make(map[float64]uint64, orders)
+	n := uint64(0)
+	for i := range orders {
+		n += c.N[i]
+		buckets[bound(i)] = n
+	}
+	return prometheus.MustNewConstHistogram(d, c.Total(), sum, buckets, labels...)
 }
 
 func (c *collector) count(ch chan<- prometheus.Metric, n Count) {

@@ -9,15 +9,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
 	"github.com/tidemark-log/tidemark/entry"
@@ -219,81 +216,6 @@ func TestPages(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestMetrics(t *testing.T) {
-	cfg := config(&fakeSink{})
-	cfg.Stats = func() Stats {
-		return Stats{
-			Version: "v9", Syncs: 3, SyncErrors: 1, SyncSeconds: 0.5, Unsynced: 7, Buffered: 8, Buffer: 64, Usage: 9, Available: 10, DiskFull: true,
-			Counts: []Count{{"native", "entries", 5}, {"native", "bad_name", 2}},
-		}
-	}
-	s := New(cfg)
-	r := httptest.NewRequest("POST", "http://localhost/ingest", strings.NewReader("{ab}\nx"))
-	r.Header.Set("Content-Type", "application/x-ndjson")
-	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
-	c := &collector{server: s, d: newDescs()}
-	want := `
-# HELP tidemark_buffer_bytes Bytes accepted and not yet written.
-# TYPE tidemark_buffer_bytes gauge
-tidemark_buffer_bytes 8
-# HELP tidemark_disk_full 1 while entries wait or are refused for lack of space.
-# TYPE tidemark_disk_full gauge
-tidemark_disk_full 1
-# HELP tidemark_entries_total Entries taken, by the path they came on.
-# TYPE tidemark_entries_total counter
-tidemark_entries_total{transport="http"} 1
-tidemark_entries_total{transport="native"} 5
-# HELP tidemark_received_bytes_total Bytes of the entries taken, by the path they came on.
-# TYPE tidemark_received_bytes_total counter
-tidemark_received_bytes_total{transport="http"} 4
-# HELP tidemark_unsynced_entries Entries not yet on stable storage.
-# TYPE tidemark_unsynced_entries gauge
-tidemark_unsynced_entries 7
-`
-	err := testutil.CollectAndCompare(c, strings.NewReader(want), "tidemark_buffer_bytes", "tidemark_disk_full",
-		"tidemark_entries_total", "tidemark_received_bytes_total", "tidemark_unsynced_entries")
-	if err != nil {
-		t.Error(err)
-	}
-	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
-		t.Errorf("lint: %v %v", problems, err)
-	}
-	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/metrics", nil))
-	for _, line := range []string{
-		`tidemark_refused_total{reason="bad_name",transport="native"} 2`,
-		`tidemark_refused_total{reason="bad_line",transport="http"} 1`, `tidemark_sync_seconds_total 0.5`,
-	} {
-		if !strings.Contains(w.Body.String(), line+"\n") {
-			t.Errorf("/metrics lacks %s", line)
-		}
-	}
-}
-
-// TestMetricsAreDocumented looks for every metric and reason of the door.
-func TestMetricsAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../docs/PROTOCOLS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(b)
-	ch := make(chan *prometheus.Desc, 100)
-	(&collector{d: newDescs()}).Describe(ch)
-	close(ch)
-	for d := range ch {
-		_, name, _ := strings.Cut(d.String(), `fqName: "`)
-		name, _, _ = strings.Cut(name, `"`)
-		if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "`"+name+"{") {
-			t.Errorf("docs/PROTOCOLS.md does not mention %s", name)
-		}
-	}
-	for _, c := range New(config(&fakeSink{})).Counts() {
-		if !strings.Contains(page, "`"+c.Reason+"`") {
-			t.Errorf("docs/PROTOCOLS.md does not mention the reason %s", c.Reason)
-		}
 	}
 }
 

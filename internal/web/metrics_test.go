@@ -1,0 +1,114 @@
+package web
+
+import (
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/tidemark-log/tidemark/internal/histogram"
+)
+
+func TestMetrics(t *testing.T) {
+	var effect, records histogram.Histogram
+	for _, us := range []uint64{1, 3, 3, 1000, 1 << 30} {
+		effect.Add(us)
+	}
+	for _, n := range []uint64{1, 2, 3, 4} {
+		records.Add(n)
+	}
+	cfg := config(&fakeSink{})
+	cfg.Stats = func() Stats {
+		return Stats{
+			Version: "v9", Syncs: 3, SyncErrors: 1, SyncTime: time.Second / 2, Unsynced: 7, UnsyncedBytes: 700, UnsyncedAge: 1500 * time.Millisecond, Buffered: 8, Buffer: 64, Usage: 9, Available: 10, DiskFull: true,
+			Counts:  []Count{{"native", "entries", 5}, {"native", "bad_name", 2}},
+			Effects: []Effect{{"journal", "sync", effect.Counts()}, {"access_log", "write", histogram.Counts{}}},
+			Records: records.Counts(), Turns: []Turn{{"native", effect.Counts()}},
+			AccessLog: &LogStats{Lines: 11, Unsynced: 12, Syncs: 13, SyncErrors: 14, Buffered: 15, Limit: 16},
+		}
+	}
+	s := New(cfg)
+	r := httptest.NewRequest("POST", "http://localhost/ingest", strings.NewReader("{ab}\nx"))
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	c := &collector{server: s, d: newDescs()}
+	want := `
+# HELP tidemark_buffer_bytes Bytes accepted and not yet written.
+# TYPE tidemark_buffer_bytes gauge
+tidemark_buffer_bytes 8
+# HELP tidemark_disk_full 1 while entries wait or are refused for lack of space.
+# TYPE tidemark_disk_full gauge
+tidemark_disk_full 1
+# HELP tidemark_entries_total Entries taken, by the path they came on.
+# TYPE tidemark_entries_total counter
+tidemark_entries_total{transport="http"} 1
+tidemark_entries_total{transport="native"} 5
+# HELP tidemark_received_bytes_total Bytes of the entries taken, by the path they came on.
+# TYPE tidemark_received_bytes_total counter
+tidemark_received_bytes_total{transport="http"} 4
+# HELP tidemark_unsynced_entries Entries not yet on stable storage.
+# TYPE tidemark_unsynced_entries gauge
+tidemark_unsynced_entries 7
+`
+	err := testutil.CollectAndCompare(c, strings.NewReader(want), "tidemark_buffer_bytes", "tidemark_disk_full",
+		"tidemark_entries_total", "tidemark_received_bytes_total", "tidemark_unsynced_entries")
+	if err != nil {
+		t.Error(err)
+	}
+	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v %v", problems, err)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/metrics", nil))
+	for _, line := range []string{
+		`tidemark_refused_total{reason="bad_name",transport="native"} 2`,
+		`tidemark_refused_total{reason="bad_line",transport="http"} 1`, `tidemark_sync_seconds_total 0.5`,
+		`tidemark_unsynced_bytes 700`, `tidemark_unsynced_age_seconds 1.5`, `tidemark_buffer_limit_bytes 64`,
+		`tidemark_effect_duration_seconds_bucket{effect="sync",log="journal",le="2e-06"} 1`,
+		`tidemark_effect_duration_seconds_bucket{effect="sync",log="journal",le="4e-06"} 3`,
+		`tidemark_effect_duration_seconds_bucket{effect="sync",log="journal",le="0.000512"} 3`,
+		`tidemark_effect_duration_seconds_bucket{effect="sync",log="journal",le="0.001024"} 4`,
+		`tidemark_effect_duration_seconds_bucket{effect="sync",log="journal",le="67.108864"} 4`,
+		`tidemark_effect_duration_seconds_bucket{effect="sync",log="journal",le="+Inf"} 5`,
+		`tidemark_effect_duration_seconds_sum{effect="sync",log="journal"} 1073.742831`,
+		`tidemark_effect_duration_seconds_count{effect="sync",log="journal"} 5`,
+		`tidemark_effect_duration_seconds_count{effect="write",log="access_log"} 0`,
+		`tidemark_turn_duration_seconds_count{transport="native"} 5`,
+		`tidemark_sync_records_bucket{le="1"} 1`, `tidemark_sync_records_bucket{le="3"} 3`, `tidemark_sync_records_bucket{le="7"} 4`,
+		`tidemark_sync_records_sum 10`,
+		`tidemark_access_log_lines_total 11`, `tidemark_access_log_unsynced_lines 12`, `tidemark_access_log_syncs_total 13`,
+		`tidemark_access_log_sync_errors_total 14`, `tidemark_access_log_buffer_bytes 15`, `tidemark_access_log_buffer_limit_bytes 16`,
+	} {
+		if !strings.Contains(w.Body.String(), line+"\n") {
+			t.Errorf("/metrics lacks %s", line)
+		}
+	}
+}
+
+// TestMetricsAreDocumented looks for every metric and reason of the door.
+func TestMetricsAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/PROTOCOLS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(b)
+	ch := make(chan *prometheus.Desc, 100)
+	(&collector{d: newDescs()}).Describe(ch)
+	close(ch)
+	for d := range ch {
+		_, name, _ := strings.Cut(d.String(), `fqName: "`)
+		name, _, _ = strings.Cut(name, `"`)
+		if !strings.Contains(page, "`"+name+"`") && !strings.Contains(page, "`"+name+"{") {
+			t.Errorf("docs/PROTOCOLS.md does not mention %s", name)
+		}
+	}
+	for _, c := range New(config(&fakeSink{})).Counts() {
+		if !strings.Contains(page, "`"+c.Reason+"`") {
+			t.Errorf("docs/PROTOCOLS.md does not mention the reason %s", c.Reason)
+		}
+	}
+}
