@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/store"
+	"github.com/tidemark-log/tidemark/internal/vfs"
 )
 
 // ownUmask is what modes are given under, whatever the caller's is: users read
@@ -140,15 +141,24 @@ func makeMachineID(path string) (entry.ID, error) {
 	}
 	id[6] = id[6]&0x0f | 0x40
 	id[8] = id[8]&0x3f | 0x80
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	disk := vfs.OS{}
+	if err := vfs.MakeDirs(disk, filepath.Dir(path), 0o755); err != nil {
 		return entry.ID{}, err
 	}
-	return id, replaceFile(path, id.String()+"\n", 0o444)
+	if err := replace(path, id.String()+"\n", 0o444, (*os.File).Sync); err != nil {
+		return entry.ID{}, err
+	}
+	return id, disk.SyncDir(filepath.Dir(path))
 }
 
 // replaceFile gives path new contents: a reader finds the old ones or the new
 // ones. A crash may leave a file of a temporary name. It is not synced.
 func replaceFile(path, contents string, mode os.FileMode) error {
+	return replace(path, contents, mode, func(*os.File) error { return nil })
+}
+
+// replace is replaceFile, with something to be done before the file gets its name.
+func replace(path, contents string, mode os.FileMode, finish func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err
@@ -156,6 +166,9 @@ func replaceFile(path, contents string, mode os.FileMode) error {
 	_, err = f.WriteString(contents)
 	if err == nil {
 		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = finish(f)
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 // takeDirectory makes the directories and locks them.
 func (s *Store) takeDirectory() error {
 	if s.fs == nil {
-		if err := os.MkdirAll(s.cfg.Dir, dirMode()); err != nil {
+		if err := vfs.MakeDirs(vfs.OS{}, s.cfg.Dir, dirMode()); err != nil {
 			return err
 		}
 		lock, err := LockDir(s.cfg.Dir)
@@ -31,11 +31,11 @@ func (s *Store) takeDirectory() error {
 	return nil
 }
 
-// makeDir makes the directory of the files, which no symbolic link may stand
-// for. As root it is given to the group of journal readers, which new files
+// makeDir makes the directory of the files, which survives a power cut before any
+// file in it is promised to, and which no symbolic link may stand for. As root it is given to the group of journal readers, which new files
 // inherit.
 func (s *Store) makeDir() error {
-	if err := s.fs.MkdirAll(s.dir, dirMode()); err != nil {
+	if err := vfs.MakeDirs(s.fs, s.dir, dirMode()); err != nil {
 		return err
 	}
 	info, err := s.fs.Stat(s.dir)
