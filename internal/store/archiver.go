@@ -94,6 +94,7 @@ func (s *Store) archiveQueued(ctx context.Context, last bool) error {
 		s.lose(l.f)
 		s.leaving = slices.DeleteFunc(s.leaving, func(o leaving) bool { return o.f == l.f })
 		s.queueMu.Unlock()
+		s.changed()
 		s.progress.ring()
 	}
 	return errors.Join(refused...)

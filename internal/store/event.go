@@ -37,6 +37,12 @@ func (s *Store) Event(priority int, msgID, text string, fields ...entry.Field) {
 	}
 }
 
+func (s *Store) changed() {
+	if s.cfg.Changed != nil {
+		s.cfg.Changed()
+	}
+}
+
 func (s *Store) say(line string) {
 	if s.cfg.Say != nil {
 		s.cfg.Say(line)

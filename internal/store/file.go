@@ -113,23 +113,31 @@ func (s *Store) noteSpace(f *file, err error) {
 		s.room.end(err)
 		if !f.full.Swap(true) {
 			s.counts.diskFull.Add(1)
+			s.changed()
 			text := "the disk is full: senders wait until there is space: " + err.Error()
 			s.say(text)
 			s.later(event{3, msgStore, text}) // with what is stored once there is space
 			s.archiver.Ring()
 		}
 	case err != nil:
-		if f.failing.Swap(&err) == nil && s.seldom("write") {
+		first := f.failing.Swap(&err) == nil
+		if first {
+			s.changed()
+		}
+		if first && s.seldom("write") {
 			text := "a write failed, it is tried again and senders wait: " + err.Error()
 			s.say(text)
 			s.later(event{3, msgStore, text})
 			s.janitor.Ring()
 		}
 	default:
-		f.failing.Store(nil)
+		if f.failing.Swap(nil) != nil {
+			s.changed()
+		}
 		if !f.full.Swap(false) {
 			return
 		}
+		s.changed()
 		s.room.again()
 		const text = "the disk was full and senders waited; there is space again"
 		s.say(text)

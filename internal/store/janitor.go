@@ -144,6 +144,7 @@ func (s *Store) publish(last bool) error {
 			s.leaving = append(s.leaving, gone)
 		}
 		s.queueMu.Unlock()
+		s.changed()
 		s.archiver.Ring()
 		s.progress.ring()
 		s.tellRotation(r, gone)

@@ -150,6 +150,7 @@ func (s *Store) prepareSpares() error {
 		f, err := s.prepareReady()
 		if err != nil {
 			if s.preparing.Swap(&err) == nil {
+				s.changed()
 				text := "prepare the next file: " + err.Error()
 				s.say(text)
 				s.later(event{3, msgStore, text})
@@ -157,6 +158,7 @@ func (s *Store) prepareSpares() error {
 			return err
 		}
 		if err := s.preparing.Swap(nil); err != nil && outOfSpace(*err) {
+			s.changed()
 			s.room.again()
 		}
 		s.spares.add(f)

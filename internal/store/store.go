@@ -49,6 +49,9 @@ type Config struct {
 	Say func(line string)
 	// Clock returns CLOCK_REALTIME and CLOCK_MONOTONIC in µs. Nil: the machine's.
 	Clock func() (realtime, monotonic uint64)
+	// Changed is called when Status may say something else of Full, Failing, or the
+	// number of files. It must not block and not call the store. Nil: nobody is told.
+	Changed func()
 	// Effects counts what writing, indexing and syncing the files costs. Nil: nobody
 	// does.
 	Effects *histogram.Effects

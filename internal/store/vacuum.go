@@ -132,7 +132,9 @@ func (s *Store) vacuum(need uint64) (next time.Duration, err error) {
 		}
 	}
 	u.Archived, u.rest = kept, u.Bytes-min(open, u.Bytes)
-	s.usage.Store(&u)
+	if old := s.usage.Swap(&u); old.Archived != u.Archived {
+		s.changed()
+	}
 	if len(removed) > 0 {
 		if err := s.fs.SyncDir(s.dir); err != nil {
 			return retryPause, err
