@@ -41,7 +41,9 @@ func TestChangesAreTold(t *testing.T) {
 		if _, err := s.Append(t.Context(), []entry.Entry{line(0, "a message")}); err != nil {
 			t.Fatal(err)
 		}
-		until(errno.Error(), func(st Status) bool { return st.Full == (errno == syscall.ENOSPC) && (st.Failing != nil) == (errno == syscall.EIO) })
+		until(errno.Error(), func(st Status) bool {
+			return st.Full == (errno == syscall.ENOSPC) && (st.Failing != nil) == (errno == syscall.EIO)
+		})
 		fault.Store(0)
 		until("no more", func(st Status) bool { return !st.Full && st.Failing == nil })
 	}
