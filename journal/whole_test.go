@@ -406,6 +406,9 @@ func TestSyncedSeqnum(t *testing.T) {
 		t.Errorf("Close() = %v, want ErrSync", err)
 	}
 	steps(50)
+	if _, err := Create("/b.journal", Options{FS: fs}); !errors.Is(err, ErrSync) {
+		t.Errorf("Create() = %v, want ErrSync", err)
+	}
 }
 
 // A field that was submitted twice is stored once and cancels out in xor_hash: its

@@ -142,9 +142,9 @@ func Create(path string, o Options) (*Writer, error) {
 // syncNew makes a new file and its name survive a power cut.
 func syncNew(f vfs.File, fsys vfs.FS, dir string) error {
 	if err := f.Sync(); err != nil {
-		return err
+		return syncFailed(err)
 	}
-	return fsys.SyncDir(dir)
+	return syncFailed(fsys.SyncDir(dir))
 }
 
 // Secure makes up the syncs that SyncLater has left out of Create, if nothing has
@@ -160,7 +160,7 @@ func (w *Writer) secure() (synced bool, err error) {
 	w.securing.Lock()
 	defer w.securing.Unlock()
 	if !w.secured {
-		w.unsafe = syncFailed(syncNew(w.f, w.fs, filepath.Dir(w.Path())))
+		w.unsafe = syncNew(w.f, w.fs, filepath.Dir(w.Path()))
 		w.secured, synced = true, true
 	}
 	return synced, w.unsafe
