@@ -225,5 +225,6 @@ func (d *daemon) reload(ctx context.Context) error {
 		d.applyNice(cfg)
 	}
 	d.cfg.Store(&cfg)
+	d.changed()
 	return nil
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/internal/web"
 	"github.com/tidemark-log/tidemark/linelog"
+	"github.com/tidemark-log/tidemark/settle"
 )
 
 // drainLimit is how long what has been received may take to be stored when the
@@ -73,6 +74,10 @@ type daemon struct {
 	signals   chan os.Signal
 	unsaid    []string // warnings that wait for the store, to become entries too
 	decoded   jsonCounts
+
+	teller   atomic.Pointer[settle.Settler] // tells the service manager; nil: there is none
+	changes  atomic.Uint64                  // in the state of which it is to be told
+	stopping atomic.Bool
 
 	effects    histogram.Effects // of all journal files
 	logEffects histogram.Effects // of the access log
@@ -194,9 +199,12 @@ func (d *daemon) serve(ctx context.Context) error {
 	stopSignals := d.watchSignals(ctx)
 	stopWatchdog := d.feedWatchdog(ctx)
 	d.announce()
+	stopStatus := d.tellStatus()
 
 	<-ctx.Done()
+	d.stopping.Store(true)
 	d.notify(sd.SdNotifyStopping)
+	d.changed()
 	cause, err := context.Cause(ctx), error(nil)
 	if !errors.Is(cause, context.Canceled) {
 		err = cause
@@ -209,6 +217,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	answered.Wait()
 	err = errors.Join(err, d.closeAccessLog())
 	stopWatchdog()
+	stopStatus()
 	d.release()
 	if err == nil {
 		d.say("stopped: everything is synced")
@@ -269,36 +278,7 @@ func (d *daemon) announce() {
 		fmt.Fprintf(d.o.Out, "%-8s %s\n", e.Protocol, e.Address) //nolint:errcheck // a closed terminal stops nothing
 	}
 	fmt.Fprintln(d.o.Out, "ready") //nolint:errcheck // a closed terminal stops nothing
-	d.notify(sd.SdNotifyReady + "\nSTATUS=Processing requests...")
-}
-
-// notifyLimit is how long a service manager may leave its socket full. It must
-// not keep the daemon from working, or from ending.
-const notifyLimit = time.Second
-
-// notify tells the service manager, if there is one.
-func (d *daemon) notify(state string) {
-	if err := notify(state); err != nil {
-		d.say("notify the service manager: " + err.Error())
-	}
-}
-
-// notify is sd_notify(3), but gives up after notifyLimit.
-func notify(state string) error {
-	path := os.Getenv("NOTIFY_SOCKET")
-	if path == "" {
-		return nil
-	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := c.SetWriteDeadline(time.Now().Add(notifyLimit)); err != nil {
-		return err
-	}
-	_, err = c.Write([]byte(state))
-	return err
+	d.notify(sd.SdNotifyReady)
 }
 
 // say prints a line for the operator.
@@ -331,32 +311,4 @@ func (d *daemon) sayUnsaid() {
 	for _, text := range d.unsaid {
 		d.say("warning: " + text)
 	}
-}
-
-// feedWatchdog tells the service manager that the daemon lives, as often as it
-// wants to hear it, until the returned function is called. It asks the store
-// for its state each time, which waits for no disk: a daemon that waits for a
-// sync is alive.
-func (d *daemon) feedWatchdog(ctx context.Context) (stop func()) {
-	every, err := sd.SdWatchdogEnabled(false)
-	if err != nil || every <= 0 {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var wg sync.WaitGroup
-	st := d.store
-	wg.Go(func() {
-		tick := time.NewTicker(every / 2)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				st.Status()
-				d.notify(sd.SdNotifyWatchdog)
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return func() { cancel(); wg.Wait() }
 }

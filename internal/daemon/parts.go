@@ -29,6 +29,7 @@ func (d *daemon) storeConfig(set store.Settings) store.Config {
 		Split:     d.o.Env.UID == 0,
 		Self:      d.self(),
 		Say:       d.say,
+		Changed:   d.changed,
 		Effects:   &d.effects,
 	}
 }

@@ -117,3 +117,21 @@ func TestSynchronizeWaitsForAFileBeingClosed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPassIsStuckWithAppends: what a watchdog calls does not return while an append
+// holds its file.
+func TestPassIsStuckWithAppends(t *testing.T) {
+	s, sl, _ := appended(t, testConfig(t.TempDir(), vfs.OS{}), 0)
+	s.Pass()
+	sl.mu.Lock()
+	passed := make(chan struct{})
+	go func() { s.Pass(); close(passed) }()
+	letRun()
+	select {
+	case <-passed:
+		t.Error("it returned")
+	default:
+	}
+	sl.mu.Unlock()
+	<-passed
+}

@@ -92,3 +92,15 @@ func (s *Store) Status() Status {
 	}
 	return st
 }
+
+// Pass goes where every append goes, and appends nothing: while an append is stuck it
+// does not return. It waits for no disk.
+func (s *Store) Pass() {
+	for _, sl := range s.slots() {
+		sl.mu.Lock()
+		if sl.f != nil {
+			sl.f.w.HeadSeqnum() // under the lock of its appends
+		}
+		sl.mu.Unlock()
+	}
+}
