@@ -23,6 +23,7 @@ const setAsideEvery = time.Minute
 //	return written == 7                                 7 may not be on disk
 func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 	defer w.tell()
+	w.gather.wait()
 	w.io.Lock()
 	defer w.io.Unlock()
 	if w.f != nil && w.f.failed != nil {
@@ -39,6 +40,7 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 		}
 	}
 	pos, below := w.written, w.keep.seal()
+	w.gather.begin()
 	old := slices.Clone(w.old)
 	files := old
 	if f := w.f; f != nil && f.dirty {
@@ -54,6 +56,7 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 			break
 		}
 	}
+	w.gather.end()
 	w.io.Lock()
 	if err != nil {
 		for _, f := range files {

@@ -42,10 +42,11 @@ var newline = []byte{'\n'}
 // others waits for one, but for Write, Append and Stream.Write when the buffer is
 // full and Options.Full is Block.
 type Writer struct {
-	o     Options // with defaults
-	path  string
-	write *settle.Settler
-	sync  *settle.Settler
+	o      Options // with defaults
+	path   string
+	write  *settle.Settler
+	sync   *settle.Settler
+	gather gather // of those who wait for a sync
 
 	io       ioLock      // held while the file is written or exchanged; taken before mu
 	f        *file       // nil: to be opened before the next write
@@ -93,6 +94,7 @@ func (l ioLock) Unlock() { <-l }
 // auto; else the error is ErrNoSync.
 func Open(path string, o Options) (*Writer, error) {
 	w := &Writer{o: o.withDefaults(), path: path, io: make(ioLock, 1)}
+	w.gather.init()
 	w.q.size, w.q.limit = w.o.Buffer, w.o.Limit
 	w.keep.limit, w.keep.size, w.keep.free = w.o.Keep, w.o.Buffer, w.recycle
 	w.main = &Stream{w: w}
@@ -290,6 +292,9 @@ func (w *Writer) Wait(ctx context.Context, pos Pos, level settle.Level) error {
 	case settle.Synced:
 		if w.device.Load() {
 			return fmt.Errorf("%s: %w", w.path, ErrNoSync)
+		}
+		if w.sync.Settled() < uint64(pos) {
+			w.gather.ask()
 		}
 		if err := w.sync.Wait(ctx, uint64(pos)); err != nil {
 			return err
