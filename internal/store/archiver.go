@@ -30,6 +30,7 @@ func (s *Store) archive(ctx context.Context) {
 				s.saySeldom("look for space", err)
 			}
 		}
+		next = min(next, s.readBackAll(context.WithoutCancel(ctx), false))
 		if refused != nil {
 			next = min(next, retryPause)
 		}
@@ -85,11 +86,14 @@ func (s *Store) archiveQueued(ctx context.Context, last bool) error {
 		}
 		if err := l.f.w.Archive(ctx); err != nil && !l.aside {
 			l.f.failed.CompareAndSwap(nil, &err)
-			s.Event(3, msgStore, fmt.Sprintf("archive %s: %v", filepath.Base(l.f.w.Path()), err))
+			name := filepath.Base(l.f.w.Path())
+			s.Event(3, msgStore, fmt.Sprintf("archive %s: %v", name, err))
 			if last {
 				refused = append(refused, err)
 			}
+			s.setAsideLate(l.f, err)
 		}
+		s.owe(l.f)
 		s.queueMu.Lock()
 		s.lose(l.f)
 		s.leaving = slices.DeleteFunc(s.leaving, func(o leaving) bool { return o.f == l.f })

@@ -14,6 +14,7 @@ const (
 	msgSetAside   = "5d0e9a7c1b3f4e62b8f4a6c2d9e1073f"
 	msgRemoved    = "e1f6b0d8a2c9435e8d7b3f50c6a9124d"
 	msgSpaceAgain = "3c7e5b1f9d2a4806b6e0c8f4a1d3957e"
+	msgReadBack   = "c4b81e6f27d94a53b0e5f19d7a3c6082"
 	msgStore      = "9f2d6a4c8e0b4173a5c1f7e9b3d05862"
 )
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"time"
@@ -67,6 +66,7 @@ func (s *Store) turn() time.Duration {
 	next = min(next, s.openWanted())
 	next = min(next, s.makeSpace())
 	s.findRemoved()
+	s.markFailed()
 	next = min(next, s.rotateDue())
 	if next > retryPause {
 		next = min(next, s.closeIdle())
@@ -170,7 +170,7 @@ func (s *Store) nameOld(r retired) (leaving, error) {
 func (s *Store) lastName(base string, f *file, aside bool) string {
 	if aside {
 		now, _ := s.clock()
-		return journal.DisposedName(base, now, rand.Uint64())
+		return journal.DisposedName(base, now, f.asideNumber())
 	}
 	st := f.w.Stats()
 	return journal.ArchiveName(base, st.SeqnumID, st.HeadSeqnum, st.HeadRealtime)
@@ -196,8 +196,7 @@ func (s *Store) tellRotation(r retired, gone leaving) {
 		return
 	}
 	if gone.aside {
-		err := *r.old.failed.Load()
-		s.Event(2, msgSetAside, fmt.Sprintf("%s.journal set aside as %s, since a sync of it failed: what it holds may not survive a power cut: %v", r.slot.base, kept, err))
+		s.tellAside(r.slot.base+".journal", r.old, *r.old.failed.Load())
 		return
 	}
 	s.Event(6, msgRotated, fmt.Sprintf("%s.journal rotated to %s: %s", r.slot.base, kept, r.reason))
@@ -381,10 +380,8 @@ func (s *Store) closeSlot(sl *slot) {
 	defer s.closedFile(f)
 	if err := f.w.Close(); err != nil && !errors.Is(err, journal.ErrClosed) {
 		f.failed.CompareAndSwap(nil, &err)
-		s.queueMu.Lock()
-		s.lose(f)
-		s.queueMu.Unlock()
 		s.Event(3, msgStore, fmt.Sprintf("close %s.journal: %v", sl.base, err))
+		sl.setAsideClosed(f, err)
 	}
 }
 

@@ -120,21 +120,27 @@ func verifyAll(t *testing.T, dir string) []string {
 	dir = filepath.Join(dir, testMachine.String())
 	all := names(t, dir)
 	for _, name := range all {
-		f, err := os.Open(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		report, err := journal.Verify(t.Context(), f, info.Size(), name, journal.VerifyOptions{})
-		f.Close()
-		if err != nil || !report.OK() {
-			t.Errorf("verify %s: %v %v", name, err, report.Problems)
-		}
+		verifyOne(t, filepath.Join(dir, name))
 	}
 	return all
+}
+
+// verifyOne checks a file.
+func verifyOne(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := journal.Verify(t.Context(), f, info.Size(), path, journal.VerifyOptions{})
+	if err != nil || !report.OK() {
+		t.Errorf("verify %s: %v %v", path, err, report.Problems)
+	}
 }
 
 // numbered returns the messages from..to-1.

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -37,7 +38,8 @@ func (s *Store) takeOver() (notes []note, err error) {
 			notes = append(notes, *n)
 		}
 	}
-	return notes, nil
+	left, err := s.oweLeft()
+	return append(notes, left...), err
 }
 
 func (s *Store) takeEntry(e fs.DirEntry) (*note, error) {
@@ -96,17 +98,22 @@ func (s *Store) header(name string) (journal.Header, error) {
 		return journal.Header{}, err
 	}
 	defer f.Close()
-	jf, err := journal.NewFile(f, func() int64 {
+	jf, err := journalFile(f, path)
+	if err != nil {
+		return journal.Header{}, err
+	}
+	return jf.Header(), nil
+}
+
+// journalFile reads the journal file f.
+func journalFile(f vfs.File, path string) (*journal.File, error) {
+	return journal.NewFile(f, func() int64 {
 		n, err := f.Size()
 		if err != nil {
 			return 0
 		}
 		return n
 	}, path)
-	if err != nil {
-		return journal.Header{}, err
-	}
-	return jf.Header(), nil
 }
 
 // takeCurrent opens the current file of a slot to go on with it. It returns nil
@@ -138,6 +145,10 @@ func (s *Store) takeCurrent(sl *slot) (*file, *note, error) {
 			return nil, nil, nil
 		}
 	}
+	if errors.Is(err, journal.ErrUnclean) && herr == nil && h.TailEntryBootID == s.cfg.BootID && s.hasXattr(path, xattrUnsynced) {
+		n, err := s.putAsideUnsynced(sl.base, name, h)
+		return nil, n, err
+	}
 	if errors.Is(err, journal.ErrUnclean) && s.foreign(path) {
 		err = fmt.Errorf("another program's: %w", err) // it is not ours to change
 	} else if errors.Is(err, journal.ErrUnclean) {
@@ -150,6 +161,31 @@ func (s *Store) takeCurrent(sl *slot) (*file, *note, error) {
 	}
 	n, err := s.putAside(sl.base, name, err)
 	return nil, n, err
+}
+
+// hasXattr reports whether a file has an extended attribute.
+func (s *Store) hasXattr(path, attr string) bool {
+	f, err := s.fs.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return f.HasXattr(attr)
+}
+
+// putAsideUnsynced sets a file aside whose last run could not: all of it is stored
+// again.
+func (s *Store) putAsideUnsynced(base, name string, h journal.Header) (*note, error) {
+	now, _ := s.clock()
+	kept := journal.DisposedName(base, now, max(h.HeadEntrySeqnum, 1)-1)
+	err := s.fs.Rename(filepath.Join(s.dir, name), filepath.Join(s.dir, kept))
+	if err == nil {
+		err = s.fs.SyncDir(s.dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("set %s aside, since a sync of it failed: %w", name, err)
+	}
+	return &note{4, msgUnclean, fmt.Sprintf("%s was not closed and a sync of it had failed: set aside as %s", name, kept)}, nil
 }
 
 // foreign reports whether another program has created the file.
@@ -214,6 +250,10 @@ func (s *Store) takeLost(name string) (*note, error) {
 		sl = s.addUser(uid)
 		s.usersMu.Unlock()
 		s.allow(path, uid)
+	}
+	if err == nil && h.State == journal.StateArchived { // see copying.finish
+		sl.continues(h.SeqnumID, h.TailEntrySeqnum)
+		return nil, s.renameArchived(sl.base, name)
 	}
 	f, n, err := s.repair(sl.base, name)
 	if f != nil {

@@ -15,6 +15,10 @@ type counts struct {
 	lostEvents atomic.Uint64 // own entries that found no room
 	rotations  atomic.Uint64
 	removed    atomic.Uint64 // files removed for space or age
+	// Of files whose sync has failed: entries that are synced in another file now, and
+	// those that could not be read back.
+	readBack, notReadBack atomic.Uint64
+
 	syncs      atomic.Uint64
 	syncErrors atomic.Uint64
 	syncTime   atomic.Uint64 // µs
@@ -70,6 +74,8 @@ func (s *Store) Status() Status {
 			{"lost_event", c.lostEvents.Load()},
 			{"rotation", c.rotations.Load()},
 			{"removed_file", c.removed.Load()},
+			{"read_back", c.readBack.Load()},
+			{"not_read_back", c.notReadBack.Load()},
 		},
 	}
 	if err := s.preparing.Load(); err != nil {

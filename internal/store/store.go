@@ -108,6 +108,8 @@ type Store struct {
 	closing []*file   // no longer current, still being closed; guarded by queueMu
 	lost    []error   // of forgotten files, not yet returned by a Synchronize; guarded by queueMu
 
+	owed []*owed // of files that were set aside; the archiver's
+
 	vacuumMu sync.Mutex
 	spared   map[string]bool       // archived by this start; guarded by vacuumMu
 	usage    atomic.Pointer[Usage] // as the last vacuum found it
@@ -288,14 +290,22 @@ func (s *Store) close(ctx context.Context) error {
 	s.stop()
 	s.joined.Wait()
 	errs := []error{s.publish(true), s.archiveQueued(ctx, true)}
+	for _, r := range s.retired { // those that could not be renamed
+		if r.old != nil {
+			errs = append(errs, r.old.w.Close())
+		}
+	}
 	for _, sl := range s.slots() {
 		if sl.f == nil {
 			continue
 		}
 		if err := sl.f.w.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close %s: %w", sl.f.w.Path(), err))
+			s.setAsideLate(sl.f, err)
+			s.owe(sl.f)
 		}
 	}
+	s.readBackAll(ctx, true)
 	s.discardStale(true)
 	errs = append(errs, s.syncNames())
 	s.lock.Release()
