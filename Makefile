@@ -5,6 +5,8 @@ PORTABLE  = ./settle ./entry ./journal ./linelog
 FUZZTIME ?= 30s
 FUZZALL  ?= 1h
 SEEDS    ?= 2000
+KILLS    ?= 1000
+CUTS     ?= 500
 
 .PHONY: all build test benchtest vet lint fmt race cross fuzz long crash demo bench slowfs vuln ci
 all: build vet lint test
@@ -31,8 +33,11 @@ fuzz:
 	.ci/fuzz $(FUZZTIME) $(FUZZALL)
 long:
 	TIDEMARK_FULL=1 TIDEMARK_SEEDS=400 $(GO) test -count=1 -run 'TestQuery|StressRepair' ./internal/compat ./journal
+	TIDEMARK_FULL=1 TIDEMARK_SEEDS=40 $(GO) test -count=1 ./internal/faults
 crash:
-	TIDEMARK_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout=60m -run 'Crash|Stress' ./...
+	TIDEMARK_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout=60m -run 'Crash|Stress' $$($(GO) list ./... | grep -v /internal/faults)
+	TIDEMARK_SEEDS=$(KILLS) $(GO) test -count=1 -timeout=60m -run CrashKill ./internal/faults
+	TIDEMARK_SEEDS=$(CUTS) $(GO) test -count=1 -timeout=60m -run CrashPowerCut ./internal/faults
 demo:
 	$(GO) run ./cmd/tidemark demo
 bench: build

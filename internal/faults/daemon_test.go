@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,11 +76,31 @@ func start(t testing.TB, p place, wrapper ...string) *daemon {
 // start starts a daemon, in the hands of a wrapper such as strace, if any, and
 // waits until it is ready.
 func (p place) start(wrapper ...string) (*daemon, error) {
-	args := append(wrapper, p.bin, "serve", "--config", p.conf, "--data", p.data, "--run", p.run, "--http", "127.0.0.1:0")
-	d := &daemon{place: p, cmd: exec.Command(args[0], args[1:]...), exited: make(chan struct{})}
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	d, out, err := p.launch(wrapper...)
 	if err != nil {
 		return nil, err
+	}
+	defer out.Close()
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if _, url, ok := strings.Cut(lines.Text(), "http://"); ok {
+			d.http = "http://" + url
+		}
+		if lines.Text() == "ready" {
+			return d, nil
+		}
+	}
+	<-d.exited
+	b, _ := os.ReadFile(p.log)
+	return d, fmt.Errorf("the daemon ended before it was ready: %w: %s", d.status, b)
+}
+
+// launch starts a daemon and returns what it prints.
+func (p place) launch(wrapper ...string) (d *daemon, out *os.File, err error) {
+	args := append(wrapper, p.bin, "serve", "--config", p.conf, "--data", p.data, "--run", p.run, "--http", "127.0.0.1:0")
+	d = &daemon{place: p, cmd: exec.Command(args[0], args[1:]...), exited: make(chan struct{})}
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer log.Close()
 	state := filepath.Dir(p.conf)
@@ -88,29 +109,34 @@ func (p place) start(wrapper ...string) (*daemon, error) {
 		d.cmd.Env = append(d.cmd.Env, "WATCHDOG_USEC=20000")
 	}
 	d.cmd.Stderr = log
-	r, w, err := os.Pipe()
+	out, w, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer r.Close()
 	d.cmd.Stdout = w
-	err = d.cmd.Start()
+	err = d.begin()
 	w.Close()
 	if err != nil {
-		return nil, err
+		return nil, nil, errors.Join(err, out.Close())
 	}
-	go func() { d.status = d.cmd.Wait(); close(d.exited) }()
-	for out := bufio.NewScanner(r); out.Scan(); {
-		if _, url, ok := strings.Cut(out.Text(), "http://"); ok {
-			d.http = "http://" + url
+	return d, out, nil
+}
+
+// begin starts the process, which ends with ours, however that ends: it would keep
+// a file system busy. The kernel counts the end of the thread that has started it.
+func (d *daemon) begin() error {
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := d.cmd.Start()
+		started <- err
+		if err == nil {
+			d.status = d.cmd.Wait()
+			close(d.exited)
 		}
-		if out.Text() == "ready" {
-			return d, nil
-		}
-	}
-	<-d.exited
-	b, _ := os.ReadFile(p.log)
-	return d, fmt.Errorf("the daemon ended before it was ready: %w: %s", d.status, b)
+	}()
+	return <-started
 }
 
 // kill ends the daemon as a crash would.

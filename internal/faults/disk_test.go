@@ -54,9 +54,12 @@ func slowDisk(t testing.TB, fstype string) (mnt string, disk *slowfs.FS) {
 	return loop(t, fstype, disk.Path()), disk
 }
 
+// full reports whether everything is tested, or some.
+func full() bool { return os.Getenv("TIDEMARK_FULL") != "" }
+
 // fileSystems that a test looks at: all of them, or the first.
 func fileSystems() []string {
-	if os.Getenv("TIDEMARK_FULL") == "" {
+	if !full() {
 		return []string{"ext4"}
 	}
 	return []string{"ext4", "xfs", "btrfs"}
