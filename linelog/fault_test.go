@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -135,8 +136,7 @@ func faultRun(t *testing.T, policy settle.Policy, kind crashfs.Kind, n int) (non
 		t.Fatal(err)
 	}
 	seed("torn")(fs)
-	calls := 0
-	fs.Hook(func(int, crashfs.Op) error { calls++; return nil })
+	calls := fs.Calls()
 	fs.FailAt(n, kind, syscall.EIO)
 	h := &history{accepted: []string{"torn"}, synced: map[string]bool{}}
 	w, err := Open(logPath, Options{FS: fs, Sync: policy, Buffer: 256, Keep: 300, Window: 5 * time.Millisecond})
@@ -184,7 +184,7 @@ func faultRun(t *testing.T, policy settle.Policy, kind crashfs.Kind, n int) (non
 	h.powerCuts(t, fs)
 	h.accepted = h.accepted[1:] // the torn tail is marked
 	h.check(t, contents(t, fs), w.Stats().Again, err == nil)
-	return calls < n
+	return fs.Calls() < calls+n
 }
 
 // An ack never comes before its sync, whoever else waits: each sync is held until it
@@ -193,10 +193,10 @@ func TestNoAckBeforeItsSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Sync: settle.All()}, nil)
 		gate := make(chan struct{})
-		var syncing int
+		var syncing atomic.Int32
 		r.fs.Hook(func(_ int, op crashfs.Op) error {
 			if op.Name == "sync" {
-				syncing++
+				syncing.Add(1)
 				<-gate
 			}
 			return nil
@@ -234,8 +234,8 @@ func TestNoAckBeforeItsSync(t *testing.T) {
 			}
 			h.powerCuts(t, r.fs)
 		}
-		if syncing != 8 {
-			t.Errorf("%d syncs for 4 rounds of a first caller and four more, want 8", syncing)
+		if n := syncing.Load(); n != 8 {
+			t.Errorf("%d syncs for 4 rounds of a first caller and four more, want 8", n)
 		}
 		close(gate)
 		r.close()

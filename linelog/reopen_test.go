@@ -3,6 +3,7 @@ package linelog
 import (
 	"errors"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -131,9 +132,10 @@ func TestReopenFails(t *testing.T) {
 func TestReopenAfterAFailedWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{}, nil)
-		fail := true
+		var fail atomic.Bool
+		fail.Store(true)
 		r.fs.Hook(func(_ int, op crashfs.Op) error {
-			if fail && op.Name == "read" { // the look at what the write has left
+			if fail.Load() && op.Name == "read" { // the look at what the write has left
 				return syscall.EIO
 			}
 			return nil
@@ -142,7 +144,7 @@ func TestReopenAfterAFailedWrite(t *testing.T) {
 		r.put("one\n")
 		synctest.Wait()
 		r.rename(logPath + ".1")
-		fail = false
+		fail.Store(false)
 		r.reopened()
 		r.put("two\n")
 		r.close()

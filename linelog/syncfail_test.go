@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -16,9 +17,9 @@ import (
 )
 
 // failSyncs has the syncs of the log fail while on is set.
-func (r *rig) failSyncs(on *bool) {
+func (r *rig) failSyncs(on *atomic.Bool) {
 	r.fs.Hook(func(_ int, op crashfs.Op) error {
-		if *on && op.Name == "sync" {
+		if on.Load() && op.Name == "sync" {
 			return syscall.EIO
 		}
 		return nil
@@ -35,7 +36,8 @@ func TestFailedSync(t *testing.T) {
 		r.synced()
 		pos := r.append1("two\n")
 		r.appended()
-		fail := true
+		var fail atomic.Bool
+		fail.Store(true)
 		r.failSyncs(&fail)
 		err := r.Wait(context.Background(), pos, settle.Synced)
 		if !errors.Is(err, ErrSync) || !errors.Is(err, syscall.EIO) {
@@ -44,7 +46,7 @@ func TestFailedSync(t *testing.T) {
 		if st := r.Stats(); st.SetAside != 1 || st.Again != 1 || st.SyncErrors != 1 || st.Unsynced != 1 {
 			t.Errorf("%+v", st)
 		}
-		fail = false
+		fail.Store(false)
 		r.put("three\n")
 		if err := r.Wait(context.Background(), pos, settle.Synced); err != nil {
 			t.Errorf("a later Wait: %v", err)
@@ -67,7 +69,8 @@ func TestFailedSync(t *testing.T) {
 func TestSetAsideOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{}, nil)
-		fail := true
+		var fail atomic.Bool
+		fail.Store(true)
 		r.failSyncs(&fail)
 		for i := range 5 {
 			pos := r.append1(fmt.Sprintf("%d\n", i))
@@ -82,7 +85,7 @@ func TestSetAsideOnceAMinute(t *testing.T) {
 		if n := len(contents(t, r.fs)); n != 4 {
 			t.Errorf("%d files after two minutes, want 4", n)
 		}
-		fail = false
+		fail.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if st := r.Stats(); st.Unsynced != 0 || st.Err != nil {
@@ -164,12 +167,13 @@ func TestManyPieces(t *testing.T) {
 		r.put(fmt.Sprintf("%012d\n", i))
 	}
 	r.appended()
-	fail := true
+	var fail atomic.Bool
+	fail.Store(true)
 	r.failSyncs(&fail)
 	if err := r.Sync(context.Background()); !errors.Is(err, ErrSync) {
 		t.Fatal(err)
 	}
-	fail = false
+	fail.Store(false)
 	if err := r.Sync(context.Background()); !errors.Is(err, ErrSync) {
 		t.Errorf("the Sync after lines were lost: %v", err)
 	}
@@ -193,10 +197,10 @@ func TestRemovedFile(t *testing.T) {
 	if err := r.fs.Remove(logPath); err != nil {
 		t.Fatal(err)
 	}
-	gone := true
+	var there atomic.Bool // the file, as far as syncs know
+	there.Store(true)
 	r.fs.Hook(func(_ int, op crashfs.Op) error {
-		if gone && op.Name == "sync" { // crashfs has no link counts
-			gone = false
+		if op.Name == "sync" && there.CompareAndSwap(true, false) { // crashfs has no link counts
 			return syscall.ENOENT
 		}
 		return nil
@@ -213,9 +217,10 @@ func TestRemovedFile(t *testing.T) {
 // that fails, the file stays.
 func TestFailedSyncOfTheDirectory(t *testing.T) {
 	r := newRig(t, Options{}, nil)
-	fail := true
+	var fail atomic.Bool
+	fail.Store(true)
 	r.fs.Hook(func(_ int, op crashfs.Op) error {
-		if fail && op.Name == "syncdir" {
+		if fail.Load() && op.Name == "syncdir" {
 			return syscall.EIO
 		}
 		return nil
@@ -224,7 +229,7 @@ func TestFailedSyncOfTheDirectory(t *testing.T) {
 	if err := r.Sync(context.Background()); !errors.Is(err, ErrSync) {
 		t.Errorf("Sync = %v", err)
 	}
-	fail = false
+	fail.Store(false)
 	r.synced()
 	h := &history{accepted: []string{"one"}, synced: map[string]bool{"one": true}}
 	h.powerCuts(t, r.fs)
