@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"time"
 )
 
 // errTooMuch ends a connection whose user, or all, have too many bytes of
@@ -25,7 +26,8 @@ type conn struct {
 	wire   wire
 	uid    uint32
 	from   Peer
-	own    bool // guarded by server.mu; it has a thread of its own
+	own    bool // it has a thread of its own
+	last   bool // it has the reserved descriptor
 
 	buf   []byte // read and not yet consumed bytes: buf[start:]
 	start int
@@ -52,6 +54,10 @@ type reply struct {
 // serve answers calls until the client closes, breaks the protocol or the
 // server ends. What breaks the protocol gets no reply, as with systemd.
 func (c *conn) serve(ctx context.Context) {
+	if c.last {
+		c.wire.limitReads(time.Now().Add(c.server.short))
+		c.half = true // so that nothing else limits the message
+	}
 	for {
 		message, err := c.next()
 		if err != nil {
@@ -62,10 +68,7 @@ func (c *conn) serve(ctx context.Context) {
 			return
 		}
 		out := c.server.answer(ctx, c, c.uid, in)
-		if in.Oneway {
-			continue
-		}
-		if c.send(out) != nil {
+		if !in.Oneway && c.send(out) != nil || c.last {
 			return
 		}
 	}
@@ -83,6 +86,9 @@ func nextMessage(r io.Reader, buf *[]byte, start *int, limit int, c *conn) ([]by
 	scanned := *start
 	for {
 		if i := bytes.IndexByte((*buf)[scanned:], 0); i >= 0 {
+			if scanned+i-*start > limit {
+				return nil, errTooLong
+			}
 			c.whole()
 			message := (*buf)[*start : scanned+i]
 			*start = scanned + i + 1

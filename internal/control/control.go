@@ -75,6 +75,10 @@ const replyTimeout = 10 * time.Second
 // messageTimeout is how long a message may take from its first byte to its last.
 const messageTimeout = 30 * time.Second
 
+// lastTimeout is how long who has connected with the last descriptor may take for
+// its call.
+const lastTimeout = time.Second
+
 // acceptBackoff is how long accepting rests when the process is out of
 // descriptors, unless one of our own connections ends earlier.
 const acceptBackoff = time.Second
@@ -88,6 +92,9 @@ type Server struct {
 	wait   time.Duration // messageTimeout
 	unread time.Duration // replyTimeout
 	rest   time.Duration // acceptBackoff
+	short  time.Duration // lastTimeout
+
+	reserve Reserve // for a connection when there is no other descriptor
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu
@@ -138,6 +145,7 @@ func New(d Daemon, info Info, l Limits) *Server {
 		wait:   messageTimeout,
 		unread: replyTimeout,
 		rest:   acceptBackoff,
+		short:  lastTimeout,
 		conns:  make(map[*conn]struct{}),
 		perUID: make(map[uint32]int),
 		owning: make(map[uint32]int),
@@ -166,13 +174,22 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 }
 
 func (s *Server) acceptAll(ctx context.Context, l *net.UnixListener) error {
+	s.reserve.Fill()
+	defer s.reserve.Spend()
 	for {
 		nc, err := l.AcceptUnix()
-		if err == nil {
-			s.admit(ctx, nc)
-			continue
+		last := ctx.Err() == nil && isShort(err) && s.reserve.Spend()
+		if last {
+			nc, err = l.AcceptUnix()
 		}
-		if ctx.Err() != nil || !isShort(err) {
+		switch {
+		case err == nil && !last:
+			s.admit(ctx, nc, false)
+			continue
+		case err == nil:
+			// Nobody else is to have its descriptor when it is done, but the reserve.
+			s.admit(ctx, nc, true)
+		case ctx.Err() != nil || !isShort(err):
 			return err
 		}
 		rest := time.NewTimer(s.rest)
@@ -182,6 +199,7 @@ func (s *Server) acceptAll(ctx context.Context, l *net.UnixListener) error {
 		case <-ctx.Done():
 		}
 		rest.Stop()
+		s.reserve.Fill()
 	}
 }
 
@@ -196,22 +214,28 @@ func isShort(err error) bool {
 }
 
 // admit starts the goroutine of one connection, or closes it when there are
-// too many.
-func (s *Server) admit(ctx context.Context, nc *net.UnixConn) {
+// too many. The last one has the reserved descriptor: it may stay for one call.
+func (s *Server) admit(ctx context.Context, nc *net.UnixConn, last bool) {
+	refuse := func() {
+		nc.Close() //nolint:errcheck // nothing was said on it
+		if last {
+			s.reserve.Fill()
+		}
+	}
 	from, err := peer(nc)
 	if err != nil {
-		nc.Close() //nolint:errcheck // nothing was said on it
+		refuse()
 		return
 	}
 	uid := from.UID
-	c := &conn{server: s, wire: polled{nc, s}, uid: uid, from: from}
+	c := &conn{server: s, wire: polled{nc, s}, uid: uid, from: from, last: last}
 	s.mu.Lock()
 	if s.ending || len(s.conns) >= s.limits.Conns || s.perUID[uid] >= s.limits.ConnsPerUID {
 		s.mu.Unlock()
-		nc.Close() //nolint:errcheck // nothing was said on it
+		refuse()
 		return
 	}
-	if s.owned < s.limits.Threads && s.owning[uid] < max(1, s.limits.Threads/4) {
+	if !last && s.owned < s.limits.Threads && s.owning[uid] < max(1, s.limits.Threads/4) {
 		// Without a descriptor to spare it stays in the poller.
 		if t, err := newThreaded(nc); err == nil {
 			c.wire, c.own = t, true
@@ -245,6 +269,9 @@ func (s *Server) forget(c *conn) {
 	}
 	s.mu.Unlock()
 	c.wire.Close() //nolint:errcheck // the peer may be gone already
+	if c.last {
+		s.reserve.Fill()
+	}
 	select {
 	case s.freed <- struct{}{}:
 	default:

@@ -199,6 +199,35 @@ func TestPipelinedCallsAreAnsweredInOrderAndOnewayNotAtAll(t *testing.T) {
 	})
 }
 
+// Pipelined calls are answered in the order of their coming, a quick one behind a
+// slow one too.
+func TestSlowCallsKeepTheOrder(t *testing.T) {
+	eachWire(t, func(t *testing.T, l Limits) {
+		d := &fakeDaemon{gate: make(chan struct{})}
+		path := start(t, d, l)
+		c := dial(t, path)
+		var calls, want []string
+		for i := range 20 {
+			calls = append(calls, syncCall, fmt.Sprintf(`{"method":"a.b.C%d"}`, i))
+			want = append(want, `{"parameters":{}}`, fmt.Sprintf(`{"error":"org.varlink.service.MethodNotFound","parameters":{"method":"a.b.C%d"}}`, i))
+		}
+		c.say(t, calls...)
+		other := dial(t, path)
+		if !again(t, other) { // the first call waits, and nobody else for it
+			t.Fatal("closed")
+		}
+		if n := d.syncs.Load(); n != 0 {
+			t.Fatalf("%d calls have ended at a closed gate", n)
+		}
+		close(d.gate)
+		for i, w := range want {
+			if got := c.hear(); got != w {
+				t.Errorf("reply %d: %s, want %s", i, got, w)
+			}
+		}
+	})
+}
+
 func TestSplitMessages(t *testing.T) {
 	eachWire(t, func(t *testing.T, l Limits) {
 		c := dial(t, start(t, &fakeDaemon{}, l))
@@ -313,8 +342,15 @@ func TestCommandsNeedRootOrTheOwner(t *testing.T) {
 			}
 		}
 	}
-	if got := s.answer(t.Context(), nil, 1001, call{Method: MethodStatus}).Error; got != "" {
-		t.Errorf("Status by uid 1001: error %q", got)
+	for _, m := range []string{MethodStatus, MethodGetInfo} {
+		if got := s.answer(t.Context(), nil, 1001, call{Method: m}).Error; got != "" {
+			t.Errorf("%s by uid 1001: error %q", m, got)
+		}
+	}
+	for _, m := range []string{MethodAppend, MethodGetInterface} { // which need parameters
+		if got := s.answer(t.Context(), nil, 1001, call{Method: m}).Error; got != ErrorInvalidParameter {
+			t.Errorf("%s by uid 1001: error %q", m, got)
+		}
 	}
 	if n := d.syncs.Load(); n != 2 {
 		t.Errorf("%d syncs, want the 2 permitted", n)

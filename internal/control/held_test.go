@@ -5,6 +5,8 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +16,7 @@ import (
 // What a user leaves unfinished is bounded, and what has ended does not count.
 func TestUnfinishedMessagesAreBounded(t *testing.T) {
 	for _, l := range []Limits{{Message: 64 << 10, HeldPerUID: 200 << 10}, {Message: 64 << 10, Held: 200 << 10, HeldPerUID: 200 << 10}} {
-		path := start(t, &fakeDaemon{}, l)
+		s, path, _ := startServer(t, func(s *Server) { s.limits = New(nil, Info{}, l).limits })
 		long := append([]byte(`{"method":"a.`), bytes.Repeat([]byte("x"), 60<<10)...)
 		var open []client
 		for range 10 { // whole ones, again and again
@@ -25,23 +27,25 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 			}
 			open = append(open, c)
 		}
-		for i := range 5 {
-			if _, err := open[i].Write(long); err != nil && i < 3 {
+		const room = 3 // of 64 KiB each
+		for i := range room {
+			if _, err := open[i].Write(long); err != nil {
 				t.Fatal(err)
 			}
 		}
-		closed := 0
-		for i := range 5 {
-			// Those with room are still read: their message ends.
-			open[i].Write([]byte("\"}\x00")) //nolint:errcheck // it may be closed
-			if open[i].hear() == "closed" {
-				closed++
-			} else {
-				again(t, open[i])
+		waitForHeld(t, s, room*64<<10)
+		for i := room; i < 5; i++ {
+			open[i].Write(long) //nolint:errcheck // it may be closed before the end
+			if got := open[i].hear(); got != "closed" {
+				t.Errorf("%+v: message %d without room: %s, want closed", l, i, got)
 			}
 		}
-		if closed == 0 || closed == 5 {
-			t.Errorf("%+v: %d of 5 unfinished messages closed", l, closed)
+		for i := range room {
+			// Those with room are still read: their message ends.
+			open[i].Write([]byte("\"}\x00")) //nolint:errcheck // its answer tells
+			if open[i].hear() == "closed" || !again(t, open[i]) {
+				t.Errorf("%+v: message %d closed", l, i)
+			}
 		}
 		c := dial(t, path)
 		c.say(t, string(long)+`"}`)
@@ -49,6 +53,43 @@ func TestUnfinishedMessagesAreBounded(t *testing.T) {
 			t.Error("closed although all others have ended")
 		}
 	}
+}
+
+// waitForHeld waits until the server holds as many bytes of large buffers.
+func waitForHeld(t *testing.T, s *Server, n int) {
+	t.Helper()
+	held := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.held
+	}
+	for end := time.Now().Add(hang); held() < n; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are held, want %d", held(), n)
+		}
+	}
+}
+
+// The largest message is 16 MiB, without its NUL, as with systemd.
+func TestLargestMessage(t *testing.T) {
+	if l := New(nil, Info{}, Limits{}).limits.Message; l != 16<<20 {
+		t.Errorf("%d bytes", l)
+	}
+	eachWire(t, func(t *testing.T, l Limits) {
+		l.Message = 20_000
+		path := start(t, &fakeDaemon{}, l)
+		message := func(n int) string {
+			const frame = `{"method":"a.B"}`
+			return frame[:len(frame)-1] + strings.Repeat(" ", n-len(frame)) + "}"
+		}
+		for n, want := range map[int]bool{19_999: true, 20_000: true, 20_001: false, 40_000: false} {
+			c := dial(t, path)
+			c.Write([]byte(message(n) + "\x00")) //nolint:errcheck // it may be closed before the end
+			if got := c.hear(); (got != "closed") != want {
+				t.Errorf("%d bytes: %.40s", n, got)
+			}
+		}
+	})
 }
 
 // again has a short call answered: then the buffer of what came before is gone.

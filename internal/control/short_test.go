@@ -131,11 +131,16 @@ func newLate(t *testing.T) late {
 	return late(fd)
 }
 
-func (l late) ask(t *testing.T, path string) {
+func (l late) connect(t *testing.T, path string) {
 	t.Helper()
 	if err := unix.Connect(int(l), &unix.SockaddrUnix{Name: path}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (l late) ask(t *testing.T, path string) {
+	t.Helper()
+	l.connect(t, path)
 	if _, err := unix.Write(int(l), []byte(`{"method":"a.B"}`+"\x00")); err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +148,49 @@ func (l late) ask(t *testing.T, path string) {
 
 func (l late) answered(t *testing.T) {
 	t.Helper()
+	if got := l.hear(t); !strings.Contains(got, "MethodNotFound") {
+		t.Errorf("answer %q", got)
+	}
+}
+
+// closed waits for the end of the connection.
+func (l late) closed(t *testing.T) {
+	t.Helper()
+	if got := l.hear(t); got != "" {
+		t.Errorf("heard %q, want the end", got)
+	}
+}
+
+func (l late) hear(t *testing.T) string {
+	t.Helper()
 	b := make([]byte, 200)
 	timeout := unix.NsecToTimeval(hang.Nanoseconds())
 	if err := unix.SetsockoptTimeval(int(l), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := unix.Read(int(l), b); err != nil || !strings.Contains(string(b[:max(n, 0)]), "MethodNotFound") {
-		t.Errorf("answer %q, %v", b[:max(n, 0)], err)
+	n, err := unix.Read(int(l), b)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(b[:n])
+}
+
+// holdReserve connects without a word, for which the reserved descriptor goes.
+func holdReserve(t *testing.T, s *Server, path string, l late) {
+	t.Helper()
+	l.connect(t, path)
+	for end := time.Now().Add(hang); s.connections() < 2; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("the reserve is not used")
+		}
+	}
+}
+
+// connections is how many there are.
+func (s *Server) connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
 }
 
 // rests waits until accepting rests: only then it takes what says that a connection
@@ -165,13 +205,53 @@ func rests(t *testing.T, s *Server) {
 	}
 }
 
-// Out of descriptors, accepting rests, and tries again when a connection ends.
-func TestAcceptRests(t *testing.T) {
+// Out of descriptors, a command is answered all the same, one after the other: one
+// is kept for that.
+func TestLastDescriptor(t *testing.T) {
 	s, path, _ := startServer(t, func(s *Server) { s.rest = time.Hour })
+	again(t, dial(t, path))
+	var clients []late
+	for range 4 {
+		clients = append(clients, newLate(t))
+	}
+	release := exhaust(t)
+	for _, l := range clients {
+		l.ask(t, path)
+		l.answered(t)
+		l.closed(t)
+	}
+	release()
+	if n := s.connections(); n != 1 {
+		t.Errorf("%d connections, want the first", n)
+	}
+}
+
+// Who says nothing does not keep the last descriptor.
+func TestLastDescriptorIsNotKept(t *testing.T) {
+	_, path, _ := startServer(t, func(s *Server) { s.rest, s.short = time.Hour, time.Millisecond })
+	again(t, dial(t, path))
+	silent, half, l := newLate(t), newLate(t), newLate(t)
+	release := exhaust(t)
+	silent.connect(t, path)
+	half.connect(t, path)
+	if _, err := unix.Write(int(half), []byte(`{"method":`)); err != nil {
+		t.Fatal(err)
+	}
+	silent.closed(t)
+	half.closed(t)
+	l.ask(t, path)
+	l.answered(t)
+	release()
+}
+
+// With that one gone too, accepting rests, and tries again when a connection ends.
+func TestAcceptRests(t *testing.T) {
+	s, path, _ := startServer(t, func(s *Server) { s.rest, s.short = time.Hour, time.Hour })
 	first := dial(t, path)
 	again(t, first)
-	l := newLate(t)
+	silent, l := newLate(t), newLate(t)
 	release := exhaust(t)
+	holdReserve(t, s, path, silent)
 	l.ask(t, path)
 	for range 3 {
 		rests(t, s)
@@ -183,9 +263,11 @@ func TestAcceptRests(t *testing.T) {
 
 // Descriptors that come free elsewhere are found after a while.
 func TestAcceptTriesAgain(t *testing.T) {
-	s, path, _ := startServer(t, func(s *Server) { s.rest = time.Millisecond })
-	l := newLate(t)
+	s, path, _ := startServer(t, func(s *Server) { s.rest, s.short = time.Millisecond, time.Hour })
+	again(t, dial(t, path))
+	silent, l := newLate(t), newLate(t)
 	release := exhaust(t)
+	holdReserve(t, s, path, silent)
 	l.ask(t, path)
 	rests(t, s)
 	for range 10_000 { // the try that it has caused finds nothing
@@ -197,9 +279,11 @@ func TestAcceptTriesAgain(t *testing.T) {
 
 // The end does not wait until there are descriptors again.
 func TestEndWithoutDescriptors(t *testing.T) {
-	s, path, stop := startServer(t, func(s *Server) { s.rest = time.Hour })
-	l := newLate(t)
+	s, path, stop := startServer(t, func(s *Server) { s.rest, s.short = time.Hour, time.Hour })
+	again(t, dial(t, path))
+	silent, l := newLate(t), newLate(t)
 	release := exhaust(t)
+	holdReserve(t, s, path, silent)
 	l.ask(t, path)
 	rests(t, s)
 	stop()
