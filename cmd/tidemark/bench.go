@@ -50,8 +50,9 @@ func newBenchCmd() *cobra.Command {
             times out, a loop that is woken (sanlock), and tidemark's own
 
 The ways take turns; of their rounds the one in the middle counts, of commands
-and for the longest all of them. Compare numbers of one table only. The exit code
-is 1 when a record that was acknowledged is not there.`,
+and for the longest all of them. Who waits for a turn when a round ends counts
+with the time until then. Compare numbers of one table only. The exit code is 1
+when a record that was acknowledged is not there.`,
 		Example: `  tidemark bench sync
   tidemark bench sync --dir /srv --callers 1,64      # on the disk of /srv
   tidemark bench sync --delay 10ms                   # as on a disk whose syncs take 10 ms

@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// errEnough is the error of an append that its file has no room for: the way
-// ends early, and is judged by what it has done.
-var errEnough = errors.New("the file is full")
+// What an append returns that was not made, and is no failure.
+var (
+	errEnough = errors.New("the file is full")  // the way ends early, and is judged by what it has done
+	errLate   = errors.New("the round is over") // before it was the caller's turn
+)
 
 // showing is what one way showed in one round.
 type showing struct {
@@ -35,28 +37,32 @@ func (s *showing) rate() float64 { return float64(s.n()) / s.took.Seconds() }
 type appender func(ctx context.Context, r *record) error
 
 // crowd lets callers append, each one record after the other and at least one,
-// for d or until there is no room for more.
-func crowd(ctx context.Context, callers int, d time.Duration, put appender) (*showing, error) {
+// until ctx ends, or for d, or until there is no room for more; then it sets over,
+// for those who wait for their turn.
+func crowd(ctx context.Context, callers int, d time.Duration, over *atomic.Bool, put appender) (*showing, error) {
 	s := &showing{acked: make([]uint64, callers)}
 	var (
 		wg   sync.WaitGroup
-		over atomic.Bool
 		mu   sync.Mutex // guards s.latencies and errs
 		errs error
 	)
-	stop := context.AfterFunc(ctx, func() { over.Store(true) })
+	end := func() { over.Store(true) }
+	stop := context.AfterFunc(ctx, end)
 	defer stop()
+	defer time.AfterFunc(d, end).Stop()
 	began := time.Now()
 	for caller := range callers {
 		wg.Go(func() {
 			mine := new(Latencies)
-			n, err := callOn(ctx, caller, began.Add(d), &over, put, mine)
-			over.Store(over.Load() || err != nil)
+			n, err := callOn(ctx, caller, began.Add(d), over, put, mine)
+			if err != nil {
+				end()
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			s.acked[caller] = n
 			s.latencies.Merge(mine)
-			if !errors.Is(err, errEnough) && errs == nil {
+			if !errors.Is(err, errEnough) && !errors.Is(err, errLate) && errs == nil {
 				errs = err
 			}
 		})
@@ -67,14 +73,18 @@ func crowd(ctx context.Context, callers int, d time.Duration, put appender) (*sh
 }
 
 // callOn is the life of one caller.
-func callOn(ctx context.Context, caller int, end time.Time, over *atomic.Bool, put appender, l *Latencies) (n uint64, err error) {
+func callOn(ctx context.Context, caller int, until time.Time, over *atomic.Bool, put appender, l *Latencies) (n uint64, err error) {
 	r := newRecord(caller)
-	for at := time.Now(); (n == 0 || at.Before(end)) && !over.Load(); n++ {
+	for at := time.Now(); n == 0 || at.Before(until) && !over.Load(); n++ {
 		r.number(n)
-		if err := put(ctx, r); err != nil {
+		err := put(ctx, r)
+		done := time.Now()
+		if errors.Is(err, errLate) {
+			l.Add(done.Sub(at)) // it has waited for so long, in vain
+		}
+		if err != nil {
 			return n, err
 		}
-		done := time.Now()
 		l.Add(done.Sub(at))
 		at = done
 	}

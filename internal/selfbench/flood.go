@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemark-log/tidemark/entry"
-	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -23,7 +22,7 @@ const (
 // flood appends entries to journal files, a batch as soon as the one before is
 // appended, and has them synced all the time.
 type flood struct {
-	fs      vfs.FS
+	fs      *SlowFS
 	dir     *place
 	current atomic.Pointer[journal.Writer]
 	cancel  context.CancelFunc
@@ -35,10 +34,12 @@ type flood struct {
 }
 
 func startFlood(ctx context.Context, p *place) (*flood, error) {
-	f := &flood{fs: p.disk(), dir: p}
+	f := &flood{fs: p.disk(ctx), dir: p}
+	f.fs.Hurry(true)
 	if err := f.open(); err != nil {
 		return nil, fmt.Errorf("%w: name another place with --dir", err)
 	}
+	f.fs.Hurry(false)
 	ctx, f.cancel = context.WithCancel(ctx)
 	f.run.Go(func() { f.err = f.pour(ctx) })
 	return f, nil
@@ -127,6 +128,7 @@ func floodMessage(i uint64) string {
 // end ends the flood and tells how many entries it has had.
 func (f *flood) end() (uint64, error) {
 	f.cancel()
+	f.fs.Hurry(true)
 	f.run.Wait()
 	return f.total, f.err
 }

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-log/tidemark/internal/vfs"
 )
 
 // Window is that of the ways which notify once per window: systemd-journald's.
@@ -30,15 +33,19 @@ type notifyWay struct {
 	name  string
 	most  uint64        // records that the file has room for, lone lines aside
 	quiet time.Duration // after which nothing is owed for what went before
-	open  func(p *place, path string) (*target, error)
+	open  func(fs vfs.FS, path string) (*target, error)
 }
 
 // The ways of Notify; the first is the naive one of the program that met the
 // problem, the second its cure.
 var notifyWays = [...]notifyWay{
-	{"map, ftruncate each", mostLines, quiet, func(p *place, path string) (*target, error) { return openMapped(p, path, 0) }},
-	{"map, ftruncate a window", mostLines, quietWindow, func(p *place, path string) (*target, error) { return openMapped(p, path, Window) }},
-	{"write each", mostLines, quiet, func(p *place, path string) (*target, error) { return openWritten(p.slowWrites(), path) }},
+	{"map, ftruncate each", mostLines, quiet, func(fs vfs.FS, path string) (*target, error) { return openMapped(fs, path, 0) }},
+	{"map, ftruncate a window", mostLines, quietWindow, func(fs vfs.FS, path string) (*target, error) {
+		return openMapped(fs, path, Window)
+	}},
+	{"write each", mostLines, quiet, func(fs vfs.FS, path string) (*target, error) {
+		return openWritten(fs, path, nil)
+	}},
 	{"settled, a window", mostLines, quietWindow, openSettledWindow},
 	{"settled, what gathers", mostLines, quiet, openSettledAll},
 	{"journal", mostEntries, quietWindow, openJournalWritten},
@@ -101,7 +108,9 @@ type notifyRound struct {
 // notifyOnce runs one round of a way: a stream of appends, then lone lines.
 func (p *place) notifyOnce(ctx context.Context, way notifyWay) (r notifyRound, err error) {
 	path := p.file("records")
-	t, err := way.open(p, path)
+	disk := &SlowFS{FS: vfs.OS{}, Write: p.Delay, Done: ctx.Done()}
+	disk.Hurry(true)
+	t, err := way.open(disk, path)
 	if err != nil {
 		return r, fmt.Errorf("%w: name another place with --dir", err)
 	}
@@ -109,9 +118,10 @@ func (p *place) notifyOnce(ctx context.Context, way notifyWay) (r notifyRound, e
 	if err != nil {
 		return r, errors.Join(err, t.close())
 	}
+	disk.Hurry(false)
 	before := cpuTime()
 	left := way.most
-	r.showing, err = crowd(ctx, 1, p.Duration, func(ctx context.Context, r *record) error {
+	r.showing, err = crowd(ctx, 1, p.Duration, new(atomic.Bool), func(ctx context.Context, r *record) error {
 		if left == 0 {
 			return errEnough
 		}
@@ -122,6 +132,7 @@ func (p *place) notifyOnce(ctx context.Context, way notifyWay) (r notifyRound, e
 	if err == nil {
 		r.lone, err = lone(ctx, t, w, r.acked[0], way.quiet)
 	}
+	disk.Hurry(true)
 	if err = errors.Join(err, t.close(), w.close()); err != nil {
 		return r, err
 	}

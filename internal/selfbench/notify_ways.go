@@ -19,9 +19,6 @@ const (
 	gatherBound = 16 << 20  // of what has gathered
 )
 
-// slowWrites is the disk of Notify, whose writes are late.
-func (p *place) slowWrites() *SlowFS { return &SlowFS{FS: vfs.OS{}, Write: p.Delay} }
-
 // mapped is a file as systemd-journald writes it: stores into a mapping, of which
 // inotify knows nothing; then ftruncate to the length that it has, of which it does.
 // Only a bench may do that: see the rule against mapped stores.
@@ -32,8 +29,8 @@ type mapped struct {
 	due    *settle.Settler // nil: each append pays at once
 }
 
-func openMapped(p *place, path string, window time.Duration) (*target, error) {
-	f, err := p.slowWrites().OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func openMapped(fs vfs.FS, path string, window time.Duration) (*target, error) {
+	f, err := fs.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +87,8 @@ type gathered struct {
 	end     int64  // the effect's
 }
 
-func openGathered(p *place, path string, o settle.Options) (*target, error) {
-	f, err := p.slowWrites().OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func openGathered(fs vfs.FS, path string, o settle.Options) (*target, error) {
+	f, err := fs.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -130,17 +127,17 @@ func (g *gathered) write(uint64) (uint64, error) {
 	return position, err
 }
 
-func openSettledWindow(p *place, path string) (*target, error) {
-	return openGathered(p, path, settle.Options{Policy: settle.Every(Window), Leading: true, Sticky: true})
+func openSettledWindow(fs vfs.FS, path string) (*target, error) {
+	return openGathered(fs, path, settle.Options{Policy: settle.Every(Window), Leading: true, Sticky: true})
 }
 
-func openSettledAll(p *place, path string) (*target, error) {
-	return openGathered(p, path, settle.Options{Policy: settle.All(), Sticky: true})
+func openSettledAll(fs vfs.FS, path string) (*target, error) {
+	return openGathered(fs, path, settle.Options{Policy: settle.All(), Sticky: true})
 }
 
 // openJournalWritten appends entries to a journal file, which writes by itself.
-func openJournalWritten(p *place, path string) (*target, error) {
-	w, err := journal.Create(path, journal.Options{FS: p.slowWrites(), MaxSize: plainLimit})
+func openJournalWritten(fs vfs.FS, path string) (*target, error) {
+	w, err := journal.Create(path, journal.Options{FS: fs, MaxSize: plainLimit})
 	if err != nil {
 		return nil, err
 	}

@@ -88,8 +88,10 @@ func (p *place) next(ctx context.Context, what string) error {
 // file is a path for a file of the run.
 func (p *place) file(name string) string { return filepath.Join(p.dir, name) }
 
-// disk is the file system that the run writes to.
-func (p *place) disk() *SlowFS { return &SlowFS{FS: vfs.OS{}, Sync: p.Delay} }
+// disk is the file system that the run writes to. Its delays end with ctx.
+func (p *place) disk(ctx context.Context) *SlowFS {
+	return &SlowFS{FS: vfs.OS{}, Sync: p.Delay, Done: ctx.Done()}
+}
 
 func delayed(what string, d time.Duration) string {
 	if d == 0 {

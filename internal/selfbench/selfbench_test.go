@@ -162,7 +162,7 @@ func TestInterrupted(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			var out strings.Builder
 			o := tiny(t, &out)
-			o.Duration = time.Hour
+			o.Duration, o.Delay = time.Hour, time.Hour
 			o.Progress = func(int, int, string) { time.AfterFunc(time.Millisecond, func() { cancel(enough) }) }
 			if err := table(ctx, o); !errors.Is(err, enough) {
 				t.Errorf("error %v, want %v", err, enough)
@@ -208,7 +208,7 @@ func TestLost(t *testing.T) {
 // TestJournalLost compares a journal file with acknowledgements it never gave.
 func TestJournalLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.journal")
-	w, err := journalWay(0, false)(vfs.OS{}, path)
+	w, err := journalWay(0, false)(vfs.OS{}, path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,6 +259,16 @@ func TestSlow(t *testing.T) {
 		if s.Syncs() != 2 {
 			t.Errorf("%d syncs of files, want 2", s.Syncs())
 		}
+		began := time.Now()
+		s.Hurry(true)
+		hurried := f.Sync()
+		s.Hurry(false)
+		done := make(chan struct{})
+		s.Done = done
+		time.AfterFunc(time.Second, func() { close(done) })
+		if err := errors.Join(hurried, f.Sync(), f.Sync()); err != nil || time.Since(began) != time.Second {
+			t.Errorf("%v; one sync in a hurry, two that end with Done after 1s: %s", err, time.Since(began))
+		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
@@ -291,13 +301,13 @@ func TestWords(t *testing.T) {
 
 // TestCrowd lets callers append that have no time, that find no room, and that fail.
 func TestCrowd(t *testing.T) {
-	s, err := crowd(context.Background(), 50, 0, func(context.Context, *record) error { return nil })
+	s, err := crowd(context.Background(), 50, 0, new(atomic.Bool), func(context.Context, *record) error { return nil })
 	if err != nil || s.n() != 50 || s.latencies.N() != 50 || s.rate() <= 0 {
 		t.Errorf("without time %d records of 50 callers, %d latencies: %v", s.n(), s.latencies.N(), err)
 	}
 	var left atomic.Int64
 	left.Store(100)
-	s, err = crowd(context.Background(), 3, time.Hour, func(context.Context, *record) error {
+	s, err = crowd(context.Background(), 3, time.Hour, new(atomic.Bool), func(context.Context, *record) error {
 		if left.Add(-1) < 0 {
 			return errEnough
 		}
@@ -306,8 +316,14 @@ func TestCrowd(t *testing.T) {
 	if err != nil || s.n() != 100 {
 		t.Errorf("room for 100: %d appended, %v", s.n(), err)
 	}
+	over := new(atomic.Bool)
+	over.Store(true)
+	s, err = crowd(context.Background(), 20, time.Hour, over, oneByOne(over, func(context.Context, *record) error { return nil }))
+	if err != nil || s.n() != 1 || s.latencies.N() != 20 {
+		t.Errorf("one by one when it is over: %d appended, want the first; %d have waited, want 20: %v", s.n(), s.latencies.N(), err)
+	}
 	broken := errors.New("broken")
-	if _, err = crowd(context.Background(), 3, time.Hour, func(context.Context, *record) error { return broken }); !errors.Is(err, broken) {
+	if _, err = crowd(context.Background(), 3, time.Hour, new(atomic.Bool), func(context.Context, *record) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("a failure is told as %v", err)
 	}
 }

@@ -15,9 +15,16 @@ type SlowFS struct {
 	// Sync and Write are how much longer each sync (also of a directory) and each
 	// write or change of a file's size takes.
 	Sync, Write time.Duration
+	// Done ends all delays when it is closed. nil: they take their time.
+	Done <-chan struct{}
 
-	syncs atomic.Uint64
+	syncs   atomic.Uint64
+	hurries atomic.Bool
 }
+
+// Hurry has nothing be late until it is called with false, so that files can be made
+// and closed that are not part of a measurement.
+func (s *SlowFS) Hurry(yes bool) { s.hurries.Store(yes) }
 
 // Syncs is how many syncs of files have begun.
 func (s *SlowFS) Syncs() uint64 { return s.syncs.Load() }
@@ -33,7 +40,7 @@ func (s *SlowFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, er
 
 // SyncDir syncs a directory, late.
 func (s *SlowFS) SyncDir(name string) error {
-	pause(s.Sync)
+	s.pause(s.Sync)
 	return s.FS.SyncDir(name)
 }
 
@@ -44,29 +51,33 @@ type slowFile struct {
 
 func (f *slowFile) Datasync() error {
 	f.fs.syncs.Add(1)
-	pause(f.fs.Sync)
+	f.fs.pause(f.fs.Sync)
 	return f.File.Datasync()
 }
 
 func (f *slowFile) Sync() error {
 	f.fs.syncs.Add(1)
-	pause(f.fs.Sync)
+	f.fs.pause(f.fs.Sync)
 	return f.File.Sync()
 }
 
 func (f *slowFile) WriteAt(p []byte, off int64) (int, error) {
-	pause(f.fs.Write)
+	f.fs.pause(f.fs.Write)
 	return f.File.WriteAt(p, off)
 }
 
 func (f *slowFile) Truncate(size int64) error {
-	pause(f.fs.Write)
+	f.fs.pause(f.fs.Write)
 	return f.File.Truncate(size)
 }
 
 // pause takes d, as a disk would.
-func pause(d time.Duration) {
-	if d > 0 {
-		<-time.After(d)
+func (s *SlowFS) pause(d time.Duration) {
+	if d <= 0 || s.hurries.Load() {
+		return
+	}
+	select {
+	case <-time.After(d):
+	case <-s.Done:
 	}
 }

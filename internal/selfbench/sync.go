@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
@@ -31,7 +32,7 @@ type target struct {
 // syncWay is one way of making records durable.
 type syncWay struct {
 	name string
-	open func(fs vfs.FS, path string) (*target, error)
+	open func(fs vfs.FS, path string, over *atomic.Bool) (*target, error)
 }
 
 // The ways of Sync, first those of a plain file. The ratios of each kind are to the
@@ -97,15 +98,19 @@ type syncRound struct {
 
 // syncOnce runs one round of a way, and looks its records up.
 func (p *place) syncOnce(ctx context.Context, way syncWay, callers int) (syncRound, error) {
-	disk := p.disk()
+	disk := p.disk(ctx)
 	path := p.file("records")
-	t, err := way.open(disk, path)
+	over := new(atomic.Bool)
+	disk.Hurry(true)
+	t, err := way.open(disk, path, over)
 	if err != nil {
 		return syncRound{}, fmt.Errorf("%w: name another place with --dir", err)
 	}
+	disk.Hurry(false)
 	before := disk.Syncs()
-	s, err := crowd(ctx, callers, p.Duration, t.put)
+	s, err := crowd(ctx, callers, p.Duration, over, t.put)
 	syncs := disk.Syncs() - before
+	disk.Hurry(true)
 	err = errors.Join(err, t.close())
 	if ctx.Err() != nil {
 		return syncRound{}, context.Cause(ctx)
@@ -193,7 +198,7 @@ func (f *plain) add(r *record) error {
 	return err
 }
 
-func openWritten(fs vfs.FS, path string) (*target, error) {
+func openWritten(fs vfs.FS, path string, _ *atomic.Bool) (*target, error) {
 	f, err := openPlain(fs, path)
 	if err != nil {
 		return nil, err
@@ -206,23 +211,37 @@ func openWritten(fs vfs.FS, path string) (*target, error) {
 	return &target{put, f.Close, linesOf(f.path)}, nil
 }
 
-func openEach(fs vfs.FS, path string) (*target, error) {
+func openEach(fs vfs.FS, path string, over *atomic.Bool) (*target, error) {
 	f, err := openPlain(fs, path)
 	if err != nil {
 		return nil, err
 	}
-	put := func(_ context.Context, r *record) error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
+	put := oneByOne(over, func(_ context.Context, r *record) error {
 		if err := f.add(r); err != nil {
 			return err
 		}
 		return f.Datasync()
-	}
+	})
 	return &target{put, f.Close, linesOf(f.path)}, nil
 }
 
-func openShared(fs vfs.FS, path string) (*target, error) {
+// oneByOne lets one caller in after the other. Those whose turn comes when the
+// round is over are late, but for the first of all.
+func oneByOne(over *atomic.Bool, put appender) appender {
+	var turn sync.Mutex
+	served := false
+	return func(ctx context.Context, r *record) error {
+		turn.Lock()
+		defer turn.Unlock()
+		if served && over.Load() {
+			return errLate
+		}
+		served = true
+		return put(ctx, r)
+	}
+}
+
+func openShared(fs vfs.FS, path string, _ *atomic.Bool) (*target, error) {
 	f, err := openPlain(fs, path)
 	if err != nil {
 		return nil, err
@@ -242,24 +261,22 @@ func openShared(fs vfs.FS, path string) (*target, error) {
 	return &target{put, func() error { return errors.Join(s.Close(), f.Close()) }, linesOf(f.path)}, nil
 }
 
-// journalWay appends to a journal file and waits for level, under a lock if alone.
-func journalWay(level settle.Level, alone bool) func(vfs.FS, string) (*target, error) {
-	return func(fs vfs.FS, path string) (*target, error) {
+// journalWay appends to a journal file and waits for level, one by one if alone.
+func journalWay(level settle.Level, alone bool) func(vfs.FS, string, *atomic.Bool) (*target, error) {
+	return func(fs vfs.FS, path string, over *atomic.Bool) (*target, error) {
 		w, err := journal.Create(path, journal.Options{FS: fs, MaxSize: plainLimit})
 		if err != nil {
 			return nil, err
 		}
-		var turn sync.Mutex
 		put := func(ctx context.Context, r *record) error {
-			if alone {
-				turn.Lock()
-				defer turn.Unlock()
-			}
 			position, err := appendRecord(ctx, w, r)
 			if err != nil {
 				return err
 			}
 			return w.Wait(ctx, position, level)
+		}
+		if alone {
+			put = oneByOne(over, put)
 		}
 		return &target{put, w.Close, func(acked []uint64) error { return checkJournal(path, acked) }}, nil
 	}
