@@ -183,13 +183,13 @@ func serveDoor(ctx context.Context, l *net.UnixListener, _ CommandsOptions, d do
 
 func printCommands(p *place, o CommandsOptions, rows []CommandsRow, entries uint64) error {
 	var t table
-	t.row("one connection", "calls", "p50", "p99", "p99.9", "longest")
+	t.row("one connection", "calls", "p50", "times as fast", "p99", "p99.9", "longest")
 	for _, r := range rows {
 		name := r.Way
 		if r.Way == commandWays[0].name {
 			name = fmt.Sprintf("%s, time-out %s", name, short(o.Poll))
 		}
-		t.row(name, fmt.Sprint(r.Calls), short(r.P50), short(r.P99), short(r.P999), short(r.Max))
+		t.row(name, fmt.Sprint(r.Calls), short(r.P50), ratio(float64(rows[0].P50), float64(r.P50)), short(r.P99), short(r.P999), short(r.Max))
 	}
 	if err := t.print(p.Out); err != nil {
 		return err
