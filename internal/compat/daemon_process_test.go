@@ -50,7 +50,19 @@ type served struct {
 // says that it is ready. It ends with the test at the latest.
 func serve(t *testing.T, bin, dir string, config ...string) *served {
 	t.Helper()
-	d := &served{bin: bin, data: filepath.Join(dir, "journal"), run: filepath.Join(dir, "run"), log: filepath.Join(dir, "log")}
+	d, _ := serveAt(t, bin, dir, "off", config...)
+	return d
+}
+
+// serveHTTP is serve with an HTTP port, whose URL it returns.
+func serveHTTP(t *testing.T, bin, dir string) (d *served, url string) {
+	t.Helper()
+	return serveAt(t, bin, dir, "127.0.0.1:0")
+}
+
+func serveAt(t *testing.T, bin, dir, http string, config ...string) (d *served, url string) {
+	t.Helper()
+	d = &served{bin: bin, data: filepath.Join(dir, "journal"), run: filepath.Join(dir, "run"), log: filepath.Join(dir, "log")}
 	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +73,7 @@ func serve(t *testing.T, bin, dir string, config ...string) *served {
 	if err := os.WriteFile(conf, []byte("[Journal]\nReadKMsg=no\n"+strings.Join(config, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.cmd = exec.Command(bin, "serve", "--config", conf, "--data", d.data, "--run", d.run, "--http", "off")
+	d.cmd = exec.Command(bin, "serve", "--config", conf, "--data", d.data, "--run", d.run, "--http", http)
 	d.cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	d.cmd.Stderr = log
 	out, err := d.cmd.StdoutPipe()
@@ -78,14 +90,16 @@ func serve(t *testing.T, bin, dir string, config ...string) *served {
 			t.Logf("the daemon in %s printed:\n%s", dir, d.printed(t))
 		}
 	})
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if _, address, ok := strings.Cut(lines.Text(), "http://"); ok {
+			url = "http://" + strings.TrimSuffix(address, "/")
+		}
 		if lines.Text() == "ready" {
-			return d
+			return d, url
 		}
 	}
 	t.Fatalf("the daemon ended before it was ready: %s", d.printed(t))
-	return nil
+	return nil, ""
 }
 
 func (d *served) printed(t *testing.T) string {

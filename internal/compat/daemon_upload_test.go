@@ -1,7 +1,6 @@
 package compat
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"os"
@@ -17,49 +16,6 @@ import (
 )
 
 const journalUpload = "/lib/systemd/systemd-journal-upload"
-
-// serveHTTP is serve with an HTTP port, whose address it returns.
-func serveHTTP(t *testing.T, bin, dir string) (*served, string) {
-	t.Helper()
-	d := &served{bin: bin, data: filepath.Join(dir, "journal"), run: filepath.Join(dir, "run"), log: filepath.Join(dir, "log")}
-	log, err := os.OpenFile(d.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	conf := filepath.Join(dir, "conf")
-	if err := os.WriteFile(conf, []byte("[Journal]\nReadKMsg=no\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d.cmd = exec.Command(bin, "serve", "--config", conf, "--data", d.data, "--run", d.run, "--http", "127.0.0.1:0")
-	d.cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	d.cmd.Stderr = log
-	out, err := d.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = d.cmd.Process.Kill() // it may have ended
-		_ = d.cmd.Wait()         // likewise
-		if t.Failed() {
-			t.Logf("the daemon in %s printed:\n%s", dir, d.printed(t))
-		}
-	})
-	url := ""
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if _, address, ok := strings.Cut(lines.Text(), "http://"); ok {
-			url = "http://" + strings.TrimSuffix(address, "/")
-		}
-		if lines.Text() == "ready" {
-			return d, url
-		}
-	}
-	t.Fatalf("the daemon ended before it was ready: %s", d.printed(t))
-	return nil, ""
-}
 
 // TestUpload has the real systemd-journal-upload send a journal, from its files and
 // from a pipe, and holds what is stored against what systemd-journal-remote stores

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -81,32 +82,29 @@ func TestStreamsLeakNoDescriptors(t *testing.T) {
 
 // Nor does the end, nor Close, of a stream that waits for the sink.
 func TestBlockedStreamLeaksNoDescriptors(t *testing.T) {
-	before := openFDs(t)
-	cfg := testConfig(t)
-	sink := &fakeSink{}
-	entered, _ := sink.block()
-	in, err := Open(cfg, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{Ingest: in, t: t, sink: sink, dir: cfg.Dir}
-	_ = control1(r.stdout.raw, func(fd int) error { return passRights(fd, true) })
-	c := r.dial(stdoutSocket)
-	r.sendFDs(c, []byte(header+"a\n"), 0, 0, 0)
-	ran := make(chan error, 1)
-	go func() { ran <- in.Run(t.Context()) }()
-	hear(t, entered, "Append")
-	_ = in.Close()
-	if err := hear(t, ran, "Run"); !errors.Is(err, context.Canceled) {
-		t.Errorf("Run: %v", err)
-	}
-	_ = c.Close()
-	r.wantFDs(before, "after Close")
+	closeBlocked(t, func(r *rig) net.Conn {
+		_ = control1(r.stdout.raw, func(fd int) error { return passRights(fd, true) })
+		c := r.dial(stdoutSocket)
+		r.sendFDs(c, []byte(header+"a\n"), 0, 0, 0)
+		return c
+	})
 }
 
 // Close gives up a batch in the middle, but none of its descriptors.
 func TestBlockedBatchLeaksNoDescriptors(t *testing.T) {
 	fd := memfd(t, []byte("MESSAGE=x\n"), allSeals)
+	closeBlocked(t, func(r *rig) net.Conn {
+		c := r.dial(nativeSocket)
+		for range 5 { // each is handed over by itself
+			r.sendFDs(c, nil, fd)
+		}
+		return c
+	})
+}
+
+// closeBlocked closes an Ingest whose sink holds what send has sent.
+func closeBlocked(t *testing.T, send func(r *rig) net.Conn) {
+	t.Helper()
 	before := openFDs(t)
 	cfg := testConfig(t)
 	sink := &fakeSink{}
@@ -116,10 +114,7 @@ func TestBlockedBatchLeaksNoDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &rig{Ingest: in, t: t, sink: sink, dir: cfg.Dir}
-	c := r.dial(nativeSocket)
-	for range 5 { // each is handed over by itself
-		r.sendFDs(c, nil, fd)
-	}
+	c := send(r)
 	ran := make(chan error, 1)
 	go func() { ran <- in.Run(t.Context()) }()
 	hear(t, entered, "Append")
