@@ -2,9 +2,12 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Barrier returns nil when everything that the kernel had received for the
@@ -21,7 +24,8 @@ import (
 // It may be called concurrently. Before Run it waits for Run. Once Run has been
 // told to end it returns ErrClosed: what is sent then is refused by the kernel,
 // or may have come too late. A sink that does not take entries delays it until
-// ctx is done.
+// ctx is done. When streams wait to be accepted, and the process is out of
+// descriptors, it returns an error that wraps EMFILE.
 func (in *Ingest) Barrier(ctx context.Context) error {
 	// Pending connections first: they are streams afterwards.
 	if err := await(ctx, in.listeners()); err != nil {
@@ -40,6 +44,9 @@ func await(ctx context.Context, gates []*gate) error {
 	b.arrive()
 	select {
 	case <-b.done:
+		if b.short.Load() {
+			return fmt.Errorf("streams wait to be accepted: %w", unix.EMFILE)
+		}
 		if b.failed.Load() {
 			return ErrClosed
 		}
@@ -54,12 +61,19 @@ type barrier struct {
 	after  uint64 // realtime of the call in µs
 	left   atomic.Int32
 	failed atomic.Bool // a source has ended without having read all
+	short  atomic.Bool // a source is out of descriptors
 	done   chan struct{}
 }
 
 // fail is arrive of a source that does not know what it has missed.
 func (b *barrier) fail() {
 	b.failed.Store(true)
+	b.arrive()
+}
+
+// failShort is fail of a source that would need descriptors.
+func (b *barrier) failShort() {
+	b.short.Store(true)
 	b.arrive()
 }
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"runtime"
 	"time"
+
+	"github.com/tidemark-log/tidemark/internal/histogram"
 )
 
 // A socket that is read at more than floodRate messages a second is in a flood:
@@ -40,6 +42,7 @@ type datagrams struct {
 	peers *peers
 	why   reasons
 	take  func(ctx context.Context, m *message) // decodes m into batch
+	turns *histogram.Histogram
 
 	batch batch
 	msg   message
@@ -164,6 +167,7 @@ func (d *datagrams) handle(ctx context.Context) error {
 	}
 	d.handled += uint64(n)
 	err := d.send(ctx)
+	d.in.took(d.turns, d.now)
 	d.rx.shrink()
 	if d.rx.empty {
 		d.peers.drained()

@@ -107,6 +107,7 @@ type Ingest struct {
 	cfg    Config
 	sink   Sink
 	counts counts
+	turns  turns
 	host   *host
 	words  words
 	limits *limiter
@@ -125,6 +126,7 @@ type Ingest struct {
 	stdout         *listener
 	kmsg           *kmsg // nil: not read
 	bound          []boundSocket
+	callers        callers
 
 	mu      sync.Mutex
 	running bool // guarded by mu; Run was called and the sources close themselves
@@ -210,14 +212,14 @@ func (in *Ingest) open() error {
 		return err
 	}
 	in.closer.accept = in.native.rx.passRights
-	in.native.take = (&native{datagrams: in.native}).take
+	in.native.take, in.native.turns = (&native{datagrams: in.native}).take, &in.turns.native
 	if file, err = in.bind(syslogSocket, unix.SOCK_DGRAM); err != nil {
 		return err
 	}
 	if in.syslog, err = newDatagrams(in, file, syslogReasons()); err != nil {
 		return err
 	}
-	in.syslog.take = in.syslog.takeSyslog
+	in.syslog.take, in.syslog.turns = in.syslog.takeSyslog, &in.turns.syslog
 	if file, err = in.bind(stdoutSocket, unix.SOCK_STREAM); err != nil {
 		return err
 	}
@@ -324,6 +326,7 @@ func (in *Ingest) Close() error {
 	}
 	in.closed = true
 	in.cancel()
+	in.callers.close()
 	for _, d := range []*datagrams{in.native, in.syslog} {
 		if d != nil {
 			d.gate.end() // of a pause, too

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -130,6 +131,12 @@ func (k *kmsg) run(ctx context.Context) error {
 // turn reads up to kmsgTurn records and hands them over. It sleeps for the first
 // one if park is set.
 func (k *kmsg) turn(ctx context.Context, park bool) (n int, empty bool, err error) {
+	var begun time.Duration
+	defer func() {
+		if n > 0 {
+			k.in.took(&k.in.turns.kmsg, begun)
+		}
+	}()
 	for n < kmsgTurn {
 		size, err := k.read(park && n == 0)
 		if err != nil {
@@ -140,7 +147,9 @@ func (k *kmsg) turn(ctx context.Context, park bool) (n int, empty bool, err erro
 			empty = true
 			break
 		}
-		n++
+		if n++; n == 1 {
+			begun, _ = k.in.now()
+		}
 		if size > 0 {
 			k.record(k.buf[:size])
 		}

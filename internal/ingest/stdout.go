@@ -102,6 +102,10 @@ func (l *listener) run(ctx context.Context) error {
 			l.gate.woken()
 			continue
 		case errors.Is(err, errShort) && !ending && ctx.Err() == nil:
+			for _, b := range waiting {
+				b.failShort()
+			}
+			waiting = waiting[:0]
 			l.rest(ctx)
 			continue
 		case errors.Is(err, errShort) && l.endStreams() > 0:
@@ -155,7 +159,10 @@ func (l *listener) accept(ctx context.Context, park bool) (bool, error) {
 			case errors.Is(errno, unix.EINVAL): // shut down, and nothing is pending
 				errno = unix.EAGAIN
 				return true
-			case errors.Is(errno, unix.EAGAIN):
+			case isShort(errno) && !pending(int(s)): // it asks for a descriptor first
+				errno = unix.EAGAIN
+			}
+			if errors.Is(errno, unix.EAGAIN) {
 				return !park
 			}
 			return true
@@ -172,6 +179,13 @@ func (l *listener) accept(ctx context.Context, park bool) (bool, error) {
 		return false, fmt.Errorf("accept at %s: %w", l.file.Name(), errno)
 	}
 	return true, l.start(ctx, fd)
+}
+
+// pending reports whether somebody waits to be accepted.
+func pending(fd int) bool {
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(p, 0)
+	return n > 0 || err != nil
 }
 
 // runShort counts that a connection has to wait, says it when that begins, but

@@ -245,6 +245,7 @@ func (s *stream) take(ctx context.Context) error {
 		return err
 	}
 	err = s.send(ctx)
+	s.l.in.took(&s.l.in.turns.stdout, s.now)
 	s.keep(rest)
 	return err
 }

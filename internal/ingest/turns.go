@@ -1,0 +1,35 @@
+package ingest
+
+import (
+	"time"
+
+	"github.com/tidemark-log/tidemark/internal/histogram"
+)
+
+// Turn is how long the turns of the loops of a path have taken: from the time at
+// which there was something to read until all of it was decoded and handed over,
+// waiting for room in the sink's buffer included. In µs.
+type Turn struct {
+	Name string
+	histogram.Counts
+}
+
+// turns has a histogram for each path.
+type turns struct{ native, syslog, stdout, kmsg histogram.Histogram }
+
+// Turns returns what the loops have taken since Open. It may be called at any time.
+func (in *Ingest) Turns() []Turn {
+	t := &in.turns
+	return []Turn{
+		{"native", t.native.Counts()},
+		{"syslog", t.syslog.Counts()},
+		{"stdout", t.stdout.Counts()},
+		{"kmsg", t.kmsg.Counts()},
+	}
+}
+
+// took counts a turn that has begun at a monotonic time.
+func (in *Ingest) took(h *histogram.Histogram, begun time.Duration) {
+	now, _ := in.now()
+	h.AddTime(now - begun)
+}
