@@ -41,7 +41,7 @@ crash:
 demo:
 	$(GO) run ./cmd/tidemark demo
 bench: build
-	cd bench && $(GO) run . -tidemark ../bin/tidemark
+	cd bench && $(GO) run . -tidemark ../bin/tidemark $(BENCH)
 slowfs:
 	$(GO) run ./internal/slowfs/cmd/slowfs $(SLOWFS)
 vuln:
