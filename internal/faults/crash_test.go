@@ -51,7 +51,7 @@ func crashOnce(t *testing.T, r *rand.Rand, policy string) int {
 		noError(t, err)
 		ctx, cancel := context.WithCancel(guarded(t))
 		ended := make(chan struct{})
-		go func() { newStream(l, d, rand.New(rand.NewPCG(r.Uint64(), 2))).run(ctx); close(ended) }()
+		go func() { newStream(l, d, seeded(r.Uint64())).run(ctx); close(ended) }()
 		after(r, 80*time.Millisecond)
 		d.kill()
 		cancel()
@@ -124,7 +124,7 @@ func cutLife(t *testing.T, seed, n uint64, policy string) (promised int) {
 	ctx, cancel := context.WithCancel(guarded(t))
 	defer cancel()
 	ended := make(chan struct{})
-	go func() { newStream(l, d, rand.New(rand.NewPCG(seed, 4))).run(ctx); close(ended) }()
+	go func() { newStream(l, d, seeded(seed)).run(ctx); close(ended) }()
 	var images []image
 	for i := range n {
 		after(r, 150*time.Millisecond)

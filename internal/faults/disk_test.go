@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -63,17 +62,4 @@ func fileSystems() []string {
 		return []string{"ext4"}
 	}
 	return []string{"ext4", "xfs", "btrfs"}
-}
-
-// filesIn lists what is mapped of a directory by a process.
-func mapped(t testing.TB, pid, dir string) (lines []string) {
-	t.Helper()
-	b, err := os.ReadFile("/proc/" + pid + "/maps")
-	noError(t, err)
-	for line := range strings.Lines(string(b)) {
-		if strings.Contains(line, dir) {
-			lines = append(lines, strings.TrimSpace(line))
-		}
-	}
-	return lines
 }

@@ -22,6 +22,7 @@ const hangGuard = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	slowfs.Child()
+	tickerChild()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if dir, err := binary(); err == nil {
 			_ = os.RemoveAll(filepath.Dir(dir))

@@ -104,15 +104,17 @@ type stream struct {
 	d      *daemon
 	handed []string // given to a socket, for the next Synchronize; guarded by the ledger's mu
 	client *http.Client
+	lane   int // records, about, of each way
 	r      *rand.Rand
 	rMu    sync.Mutex
 }
 
-const laneRecords = 150
-
 func newStream(l *ledger, d *daemon, r *rand.Rand) *stream {
-	return &stream{ledger: l, d: d, r: r, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}}
+	return &stream{ledger: l, d: d, r: r, lane: 150, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}}
 }
+
+// seeded is a generator for a stream.
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 2)) }
 
 // intN draws a number.
 func (s *stream) intN(n int) int {
@@ -135,7 +137,7 @@ func (s *stream) run(ctx context.Context) {
 	var lanes sync.WaitGroup
 	lane := func(step func(ctx context.Context) error) {
 		lanes.Go(func() {
-			for range laneRecords {
+			for range s.lane {
 				if ctx.Err() != nil || step(ctx) != nil {
 					return
 				}
