@@ -27,6 +27,9 @@ type copying struct {
 func (c *copying) add(ctx context.Context, a *aside, e *entry.Entry) error {
 	one := []entry.Entry{*e}
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := c.begin(ctx, a); err != nil {
 			return err
 		}

@@ -19,8 +19,10 @@ const retryPause = time.Second
 // never is a deadline that does not come.
 const never = time.Duration(1<<63 - 1)
 
-// asidePause is the least time between two files of a slot that are set aside
-// because a sync has failed.
+// asidePause is how long at most a file of a slot stays current whose sync has
+// failed, while one after the other does. At first it is set aside at once, then
+// after retryPause, twice that, and so on; after asidePause when what the last one
+// has left could not be stored again: on such a disk another file is of no use.
 const asidePause = time.Minute
 
 // Users' files that nobody has written to for idleClose are closed, and the
@@ -300,25 +302,44 @@ func (sl *slot) rotateDue() time.Duration {
 	return never
 }
 
-// setAside ends a file whose sync has failed, at most once per asidePause: on a
+// setAside ends a file whose sync has failed, but not as often as one fails: on a
 // disk that fails every sync, each file would be followed by another. Until then
 // entries go on into it, and who waits for them to be synced learns the error.
 // Called with mu held; it returns how long until it is to be called again.
 func (sl *slot) setAside() time.Duration {
 	s, f := sl.store, sl.f
 	_, now := s.clock()
-	if sl.aside != 0 && !f.gone.Load() {
-		if passed := since(sl.aside, now); passed < asidePause {
-			return asidePause - passed
+	if f.gone.Load() {
+		if s.spares.len() == 0 || !sl.swap("it was removed") {
+			return retryPause
 		}
+		return never
+	}
+	if wait := sl.asideWait(now); wait > 0 {
+		return wait
 	}
 	if s.spares.len() == 0 || !sl.swap("its sync failed") {
 		return retryPause
 	}
-	if !f.gone.Load() {
-		sl.aside = now
-	}
+	sl.aside = now
+	sl.asides++
 	return never
+}
+
+// asideWait is how long to wait until another file may be set aside. Called with
+// mu held.
+func (sl *slot) asideWait(now uint64) time.Duration {
+	passed := since(sl.aside, now)
+	if passed >= 2*asidePause {
+		sl.asides = 0
+	}
+	switch {
+	case sl.asides == 0:
+		return 0
+	case sl.stuck:
+		return asidePause - passed
+	}
+	return min(retryPause<<min(sl.asides-1, 10), asidePause) - passed
 }
 
 // since is the time from a to b, both in µs; 0 when a is later.

@@ -270,7 +270,11 @@ func (s *Store) readBackAll(ctx context.Context, last bool) time.Duration {
 			return false
 		}
 		err := s.readBack(ctx, o)
+		o.slot.mu.Lock()
+		o.slot.stuck = err != nil
+		o.slot.mu.Unlock()
 		if err == nil {
+			s.janitor.Ring()
 			return true
 		}
 		d := o.pause(err)

@@ -155,21 +155,48 @@ func TestFailedSyncIsReadBack(t *testing.T) {
 				if len(x.after) > 0 {
 					t.Errorf("files synced after a sync of them had failed: %v", x.after)
 				}
-				checkReadBack(t, dir, 100, 200)
+				checkReadBack(t, dir, numbered(100, 200), 200)
 			})
 		})
 	}
 }
 
+// TestSyncsThatFailNowAndThen fails one sync in a while. Each time the next file
+// takes over at once, or soon after the last time.
+func TestSyncsThatFailNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		fsys := &hookfs.FS{}
+		s := open(t, testConfig(dir, fsys))
+		synctest.Wait()
+		x := newSyncFailer(fsys, false)
+		n := 0
+		var safe []string // in other files than those that are set aside
+		for _, pause := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 10 * time.Minute, 0, time.Second} {
+			x.set(1, nil)
+			unlucky(t, s, n, n+10)
+			safe = append(safe, numbered(n, n+10)...)
+			rest(min(pause, time.Minute) + time.Millisecond)
+			appendNumbered(t, s, n+10, n+20)
+			rest(pause - min(pause, time.Minute))
+			n += 20
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		checkReadBack(t, dir, append(safe, numbered(n-10, n)...), n)
+	})
+}
+
 // checkReadBack checks that all messages up to n are there, once and in order, that
-// those from from on are in files that were not set aside, which verify, and what
+// that synced are those in files that were not set aside, which verify, and what
 // journalctl shows.
-func checkReadBack(t *testing.T, dir string, from, n int) {
+func checkReadBack(t *testing.T, dir string, synced []string, n int) {
 	t.Helper()
 	if diff := cmp.Diff(numbered(0, n), storedIn(t, dir, false, "system")); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(numbered(from, n), durable(t, dir)); diff != "" {
+	if diff := cmp.Diff(synced, durable(t, dir)); diff != "" {
 		t.Errorf("entries that are synced (-want +got):\n%s", diff)
 	}
 	files := filepath.Join(dir, testMachine.String())
@@ -239,7 +266,7 @@ func TestReadBackHoldsUpNothing(t *testing.T) {
 		if err := s.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		checkReadBack(t, dir, 10, 30)
+		checkReadBack(t, dir, numbered(10, 30), 30)
 	})
 }
 
@@ -291,7 +318,7 @@ func TestReadBackIsTriedAgain(t *testing.T) {
 				if err := s.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				checkReadBack(t, dir, 10, 20)
+				checkReadBack(t, dir, numbered(10, 20), 20)
 			})
 		})
 	}

@@ -29,7 +29,9 @@ type slot struct {
 	last   uint64 // realtime of the last append
 	step   uint64 // monotonic time of the last rotation for a clock step; 0: none
 	behind bool   // the clock is behind last
-	aside  uint64 // monotonic time when a file was last set aside; 0: never
+	aside  uint64 // monotonic time when a file was last set aside
+	asides int    // how many were, each a moment after the one before
+	stuck  bool   // what such files have left could not be stored again
 	// seqnumID and seqnum are where the sequence goes on when f is nil; zero: it
 	// begins with the file.
 	seqnumID entry.ID

@@ -52,6 +52,7 @@ func TestFailingSyncsSetFewFilesAside(t *testing.T) {
 		if err := s.Rotate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the next file is ready, and synced
 		fsys.Set(failSyncs)
 		run := func(d time.Duration) {
 			for range int(d / (500 * time.Millisecond)) {
