@@ -30,6 +30,10 @@
 // the file then, and Create the next with the SeqnumID and Seqnum that
 // Writer.Seqnum returned.
 //
+// A sync that fails is final for its file: errors wrap ErrSync from then on. Begin
+// another file, and copy into one of the same sequence what File.Whole delivers
+// behind Writer.SyncedSeqnum (Options.KeepNumbers).
+//
 // Close leaves a file that OpenWriter goes on with. After a crash OpenWriter
 // says ErrUnclean: Repair makes the file whole.
 //

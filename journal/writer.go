@@ -266,8 +266,8 @@ func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
 
 // Wait returns nil when the entries up to pos have reached level. It has the
 // effect begun as soon as possible, and shares it with everyone who waits. It
-// returns the error of the write or sync that should have covered pos, or that
-// of ctx.
+// returns the error of the write or sync that should have covered pos (one that
+// wraps ErrSync for ever), or that of ctx.
 //
 // Appended says that the entries are in the file, whole, and survive the death
 // of the process. Readers of this package that open the file now see them, by
