@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/settle"
@@ -23,6 +24,8 @@ const MaxEntries = 4096
 type Peer struct {
 	PID      int32
 	UID, GID uint32
+	// Since is when it has connected, or a moment later.
+	Since time.Time
 }
 
 // Entry is an entry of an Append.

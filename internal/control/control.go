@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -159,12 +161,18 @@ func New(d Daemon, info Info, l Limits) *Server {
 // idle connections, lets calls in progress finish and returns nil. An error
 // means that l cannot accept any more.
 func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+	f, err := l.File()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	stop := context.AfterFunc(ctx, func() {
 		l.Close() //nolint:errcheck // Accept reports it
+		f.Close() //nolint:errcheck // nothing was written to it
 		s.endIdle()
 	})
 	defer stop()
-	err := s.acceptAll(ctx, l)
+	err = s.acceptAll(ctx, l, f)
 	s.endIdle()
 	s.running.Wait()
 	if ctx.Err() != nil {
@@ -173,14 +181,21 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
 	return err
 }
 
-func (s *Server) acceptAll(ctx context.Context, l *net.UnixListener) error {
+// f is a second descriptor of l.
+func (s *Server) acceptAll(ctx context.Context, l *net.UnixListener, f *os.File) error {
 	s.reserve.Fill()
-	defer s.reserve.Spend()
+	defer s.reserve.Empty()
 	for {
 		nc, err := l.AcceptUnix()
-		last := ctx.Err() == nil && isShort(err) && s.reserve.Spend()
-		if last {
-			nc, err = l.AcceptUnix()
+		last := false
+		if ctx.Err() == nil && isShort(err) {
+			if waitErr := waitPending(f); waitErr != nil && ctx.Err() == nil {
+				return waitErr
+			}
+			for ctx.Err() == nil && isShort(err) && s.reserve.Spend() {
+				last = true
+				nc, err = l.AcceptUnix()
+			}
 		}
 		switch {
 		case err == nil && !last:
@@ -201,6 +216,19 @@ func (s *Server) acceptAll(ctx context.Context, l *net.UnixListener) error {
 		rest.Stop()
 		s.reserve.Fill()
 	}
+}
+
+// waitPending waits until somebody wants to connect, or f is closed: accept4(2) fails
+// for lack of a descriptor before it looks.
+func waitPending(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return n > 0 || err != nil
+	})
 }
 
 // isShort reports whether the kernel may have later what it has not now.
@@ -341,5 +369,5 @@ func peer(nc *net.UnixConn) (Peer, error) {
 	if credErr != nil {
 		return Peer{}, credErr
 	}
-	return Peer{PID: cred.Pid, UID: cred.Uid, GID: cred.Gid}, nil
+	return Peer{PID: cred.Pid, UID: cred.Uid, GID: cred.Gid, Since: time.Now()}, nil
 }

@@ -1,36 +1,51 @@
 package control
 
 import (
+	"cmp"
 	"os"
 	"sync"
 )
 
-// Reserve is a descriptor that is kept for the time when there is no other. Its
-// methods may be called concurrently.
+// reserved is how many descriptors a Reserve has: what is given back may be taken by
+// somebody else in the process, for a moment mostly.
+const reserved = 4
+
+// Reserve is a few descriptors that are kept for the time when there are no others.
+// Its methods may be called concurrently.
 type Reserve struct {
-	mu sync.Mutex
-	f  *os.File // nil: it is spent
+	mu    sync.Mutex
+	files []*os.File
+	few   int // for tests: instead of reserved
 }
 
-// Fill takes a descriptor, unless there is one in it, or none to be had.
+// Fill takes what it lacks, as far as there is any.
 func (r *Reserve) Fill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.f == nil {
-		if f, err := os.Open(os.DevNull); err == nil {
-			r.f = f
+	for len(r.files) < cmp.Or(r.few, reserved) {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return
 		}
+		r.files = append(r.files, f)
 	}
 }
 
-// Spend gives the descriptor back to the process and reports whether there was one.
+// Spend gives one descriptor back to the process and reports whether there was one.
 func (r *Reserve) Spend() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.f == nil {
+	n := len(r.files)
+	if n == 0 {
 		return false
 	}
-	r.f.Close() //nolint:errcheck // nothing was written to it
-	r.f = nil
+	r.files[n-1].Close() //nolint:errcheck // nothing was written to it
+	r.files = r.files[:n-1]
 	return true
+}
+
+// Empty gives all of them back.
+func (r *Reserve) Empty() {
+	for r.Spend() {
+	}
 }

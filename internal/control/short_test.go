@@ -246,7 +246,7 @@ func TestLastDescriptorIsNotKept(t *testing.T) {
 
 // With that one gone too, accepting rests, and tries again when a connection ends.
 func TestAcceptRests(t *testing.T) {
-	s, path, _ := startServer(t, func(s *Server) { s.rest, s.short = time.Hour, time.Hour })
+	s, path, _ := startServer(t, func(s *Server) { s.rest, s.short, s.reserve.few = time.Hour, time.Hour, 1 })
 	first := dial(t, path)
 	again(t, first)
 	silent, l := newLate(t), newLate(t)
@@ -263,7 +263,7 @@ func TestAcceptRests(t *testing.T) {
 
 // Descriptors that come free elsewhere are found after a while.
 func TestAcceptTriesAgain(t *testing.T) {
-	s, path, _ := startServer(t, func(s *Server) { s.rest, s.short = time.Millisecond, time.Hour })
+	s, path, _ := startServer(t, func(s *Server) { s.rest, s.short, s.reserve.few = time.Millisecond, time.Hour, 1 })
 	again(t, dial(t, path))
 	silent, l := newLate(t), newLate(t)
 	release := exhaust(t)
@@ -279,7 +279,7 @@ func TestAcceptTriesAgain(t *testing.T) {
 
 // The end does not wait until there are descriptors again.
 func TestEndWithoutDescriptors(t *testing.T) {
-	s, path, stop := startServer(t, func(s *Server) { s.rest, s.short = time.Hour, time.Hour })
+	s, path, stop := startServer(t, func(s *Server) { s.rest, s.short, s.reserve.few = time.Hour, time.Hour, 1 })
 	again(t, dial(t, path))
 	silent, l := newLate(t), newLate(t)
 	release := exhaust(t)

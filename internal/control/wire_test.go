@@ -66,12 +66,16 @@ func allGone(s *Server) {
 func TestThreadsNeedNoPoller(t *testing.T) {
 	d := &fakeDaemon{gate: make(chan struct{})}
 	eachWire(t, func(t *testing.T, l Limits) {
-		_, path, _ := startServer(t, func(s *Server) {
+		s, path, _ := startServer(t, func(s *Server) {
 			s.daemon = d
 			if l.Threads != 0 {
 				s.limits.Threads = l.Threads
 			}
 		})
+		first := dial(t, path)
+		again(t, first) // the server is up
+		first.Close()
+		allGone(s)
 		before := inPoller(t)
 		c := dial(t, path) // the client's is in it
 		again(t, c)

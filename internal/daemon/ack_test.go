@@ -363,6 +363,7 @@ func TestAppendEntries(t *testing.T) {
 	for _, want := range []string{
 		`"_TRANSPORT":"varlink"`, fmt.Sprintf(`"_UID":"%d"`, r.daemon.o.Env.UID), fmt.Sprintf(`"_PID":"%d"`, syscall.Getpid()), `"_GID":"`,
 		`"_BOOT_ID":"` + r.daemon.boot.String(), `"_MACHINE_ID":"` + r.daemon.machine.String(), `"_HOSTNAME":"`, `"_RUNTIME_SCOPE":"system"`,
+		`"_COMM":"daemon.test"`, `"_EXE":"/`, `"_CMDLINE":"`,
 	} {
 		if !strings.Contains(string(got), want) {
 			t.Errorf("entry %s lacks %s", got, want)

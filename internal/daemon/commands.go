@@ -53,7 +53,15 @@ func (d *daemon) stamp(name string) error {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(d.run, name), strconv.FormatInt(ts.Nano()/1000, 10)+"\n", 0o644)
+	path, text := filepath.Join(d.run, name), strconv.FormatInt(ts.Nano()/1000, 10)+"\n"
+	d.stampMu.Lock()
+	defer d.stampMu.Unlock()
+	err := replaceFile(path, text, 0o644)
+	for (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) && d.reserve.Spend() {
+		err = replaceFile(path, text, 0o644)
+	}
+	d.reserve.Fill()
+	return err
 }
 
 // Append implements control.Daemon. Entries are appended one by one: that is how
@@ -119,17 +127,8 @@ func levelOf(e *entry.Entry) int {
 
 // sender are the trusted fields of what a client of the varlink socket sends.
 func (d *daemon) sender(from control.Peer) []entry.Field {
-	fields := []entry.Field{
-		entry.Field("_TRANSPORT=varlink"),
-		entry.Field("_PID=" + strconv.Itoa(int(from.PID))),
-		entry.Field("_UID=" + strconv.FormatUint(uint64(from.UID), 10)),
-		entry.Field("_GID=" + strconv.FormatUint(uint64(from.GID), 10)),
-	}
-	fields = append(fields, entry.Field("_BOOT_ID="+d.boot.String()), entry.Field("_MACHINE_ID="+d.machine.String()))
-	if name, err := os.Hostname(); err == nil && name != "" {
-		fields = append(fields, entry.Field("_HOSTNAME="+name))
-	}
-	return append(fields, entry.Field("_RUNTIME_SCOPE=system"))
+	known := d.ingest.Sender(from.PID, from.UID, from.GID, from.Since)
+	return append([]entry.Field{entry.Field("_TRANSPORT=varlink")}, known...)
 }
 
 // signalSync is SIGRTMIN+1 as glibc, and with it kill(1), counts: the kernel's

@@ -83,6 +83,9 @@ type daemon struct {
 	logEffects histogram.Effects // of the access log
 
 	errMu sync.Mutex // one line at a time on o.Err
+
+	stampMu sync.Mutex
+	reserve control.Reserve // for stamps when there is no other descriptor
 }
 
 // Run runs the daemon until ctx is done, and returns nil when everything that
@@ -134,6 +137,7 @@ func (d *daemon) open() error {
 	}
 	d.cfg.Store(&cfg)
 	d.applyNice(cfg)
+	d.reserve.Fill()
 	if err := d.takePlaces(); err != nil {
 		return err
 	}
@@ -270,6 +274,7 @@ func (d *daemon) release() {
 		d.ingest.Close() //nolint:errcheck // it may be closed already
 	}
 	d.runLock.Release()
+	d.reserve.Empty()
 }
 
 // announce says where the daemon can be reached, and that it is ready.

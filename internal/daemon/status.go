@@ -58,6 +58,9 @@ func (d *daemon) look() snapshot {
 	for _, c := range far.Counts {
 		s.Counts = append(s.Counts, web.Count{Name: "upload", Reason: c.Reason, N: c.N})
 	}
+	for _, t := range d.ingest.Turns() {
+		s.Turns = append(s.Turns, web.Turn{Name: t.Name, Counts: t.Counts})
+	}
 	d.lookAtEffects(&s)
 	d.lookAtAccessLog(&s)
 	return s
