@@ -128,7 +128,9 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, once *try) (n, dro
 		body = &bounded{z, s.cfg.MaxBody}
 	}
 	decoder := s.cfg.NewDecoder(peer(r))
-	lines := lineReader{r: bufio.NewReaderSize(body, 64<<10), limit: s.cfg.MaxLine}
+	buffer := s.reader(body)
+	defer s.readers.Put(buffer)
+	lines := lineReader{r: buffer, limit: s.cfg.MaxLine}
 	for number := 1; ; number++ {
 		line, err := lines.next()
 		switch {
@@ -170,6 +172,15 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, once *try) (n, dro
 		s.counts.entries.Add(1)
 		s.counts.bytes.Add(uint64(len(line)))
 	}
+}
+
+// reader buffers a body; it goes back to s.readers.
+func (s *Server) reader(body io.Reader) *bufio.Reader {
+	if r, ok := s.readers.Get().(*bufio.Reader); ok {
+		r.Reset(body)
+		return r
+	}
+	return bufio.NewReaderSize(body, 64<<10)
 }
 
 // broken is a body that cannot be read to its end.

@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -104,6 +105,7 @@ type Server struct {
 	counts  counts
 	uploads uploads
 	tries   tries
+	readers sync.Pool // of *bufio.Reader, which /ingest uses one at a time
 }
 
 // New builds a server; it listens on nothing yet.
