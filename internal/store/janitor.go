@@ -222,11 +222,15 @@ func (s *Store) openWanted() time.Duration {
 		sl.mu.Lock()
 		sl.set(f)
 		sl.onDisk, sl.wanted = err != nil, err != nil
-		if f != nil {
+		sl.unopened = nil
+		if err != nil {
+			sl.unopened = &err
+		} else {
 			_, sl.used = s.clock()
 		}
 		sl.mu.Unlock()
 		if err != nil {
+			s.misses.ring()
 			s.saySeldom("open a user's file", err)
 			next = retryPause
 			continue

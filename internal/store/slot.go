@@ -25,13 +25,16 @@ type slot struct {
 	onDisk bool   // a file of this name is on disk, closed
 	head   uint64 // realtime of the first entry of that file; 0: none
 	wanted bool   // somebody waits for the janitor to open it
-	used   uint64 // monotonic time of the last append
-	last   uint64 // realtime of the last append
-	step   uint64 // monotonic time of the last rotation for a clock step; 0: none
-	behind bool   // the clock is behind last
-	aside  uint64 // monotonic time when a file was last set aside
-	asides int    // how many were, each a moment after the one before
-	stuck  bool   // what such files have left could not be stored again
+	// unopened is why the janitor could not, the last time that it tried; nil: it did
+	// not try, or could.
+	unopened *error
+	used     uint64 // monotonic time of the last append
+	last     uint64 // realtime of the last append
+	step     uint64 // monotonic time of the last rotation for a clock step; 0: none
+	behind   bool   // the clock is behind last
+	aside    uint64 // monotonic time when a file was last set aside
+	asides   int    // how many were, each a moment after the one before
+	stuck    bool   // what such files have left could not be stored again
 	// seqnumID and seqnum are where the sequence goes on when f is nil; zero: it
 	// begins with the file.
 	seqnumID entry.ID
@@ -249,6 +252,13 @@ func (sl *slot) adopt(next *file) {
 	case !sl.seqnumID.IsZero():
 		next.w.Adopt(sl.seqnumID, sl.seqnum)
 	}
+}
+
+// whyUnopened is why the file on disk could not be opened.
+func (sl *slot) whyUnopened() *error {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	return sl.unopened
 }
 
 // rotateAsked is one try of Rotate.

@@ -98,6 +98,7 @@ type Store struct {
 	janitor  *settle.Bell
 	archiver *settle.Bell
 	progress gate // rung when space, a file or a name has become available
+	misses   gate // rung when a user's file could not be opened
 	stop     context.CancelFunc
 	joined   sync.WaitGroup
 
@@ -339,16 +340,23 @@ func (s *Store) Synchronize(ctx context.Context) error {
 // Rotate archives every file that has entries and begins new ones. It returns
 // when the new files have their names; the old ones may still be on their way
 // to the disk. When the disk refuses the next file, tried once more, the error
-// wraps why.
+// wraps why. A user's file that cannot be opened stays as it is: the others are
+// rotated, and the error tells.
 func (s *Store) Rotate(ctx context.Context) error {
 	known := s.refusal.Load()
 	if s.spares.len() == 0 {
 		s.refused.Store(0)
 		s.janitor.Ring()
 	}
+	var unopened []error
 	for _, sl := range s.slots() {
+		before := sl.whyUnopened()
 		err := s.await(ctx, func() error {
 			err := sl.rotateAsked()
+			if why := sl.whyUnopened(); errors.Is(err, errNoFile) && why != nil && why != before {
+				unopened = append(unopened, fmt.Errorf("rotate %s: open its file: %w", sl.base, *why))
+				return nil
+			}
 			if why := s.refusal.Load(); sl == s.system && errors.Is(err, errNoFile) && why != nil && why != known {
 				return fmt.Errorf("prepare the next file: %w", *why)
 			}
@@ -359,12 +367,13 @@ func (s *Store) Rotate(ctx context.Context) error {
 		}
 	}
 	s.janitor.Ring()
-	return s.await(ctx, func() error {
+	err := s.await(ctx, func() error {
 		if !s.named() {
 			return errNoFile
 		}
 		return nil
 	})
+	return errors.Join(append(unopened, err)...)
 }
 
 // named reports whether all files of past rotations have their names.
@@ -375,16 +384,17 @@ func (s *Store) named() bool {
 }
 
 // await calls try until it returns something else than errNoFile, each time
-// something has changed.
+// something has changed, or has failed to.
 func (s *Store) await(ctx context.Context, try func() error) error {
 	for {
-		changed := s.progress.C()
+		changed, missed := s.progress.C(), s.misses.C()
 		err := try()
 		if !errors.Is(err, errNoFile) {
 			return err
 		}
 		select {
 		case <-changed:
+		case <-missed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
