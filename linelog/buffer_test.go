@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tidemark-log/tidemark/internal/vfs/crashfs"
 )
@@ -45,7 +46,10 @@ func TestDrop(t *testing.T) {
 			t.Errorf("over the limit: %+v", st)
 		}
 		close(gate)
-		synctest.Wait()
+		time.Sleep(time.Second)
+		if text := string(r.fs.Bytes(logPath)); !strings.HasSuffix(text, "waiting to be written\n") {
+			t.Errorf("a second later the log ends in %q", text[max(0, len(text)-40):])
+		}
 		r.put("st\n")
 		r.append1("after\n")
 		r.close()
@@ -146,8 +150,14 @@ func TestCloseEndsWhoWaitForRoom(t *testing.T) {
 		go func() { _, err := s.Write([]byte(tenBytes)); errs <- err }()
 		go func() { _, err := r.Append(context.Background(), []byte(tenBytes)); errs <- err }()
 		synctest.Wait()
-		go func() { synctest.Wait(); close(gate) }()
-		r.close()
+		closed := make(chan struct{})
+		go func() { r.close(); close(closed) }()
+		synctest.Wait()
+		if n := len(errs); n != 2 {
+			t.Errorf("%d of 2 blocked calls have ended while a write is held", n)
+		}
+		close(gate)
+		<-closed
 		for range 2 {
 			if err := <-errs; !errors.Is(err, ErrClosed) {
 				t.Errorf("a blocked call: %v", err)

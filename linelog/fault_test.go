@@ -299,6 +299,9 @@ func TestShortWrites(t *testing.T) {
 				want[line]++
 				pos := r.append1(line)
 				for r.Wait(context.Background(), pos, settle.Appended) != nil {
+					if b := r.fs.Bytes(logPath); len(b) > 0 && b[len(b)-1] != '\n' {
+						t.Errorf("after a short write the log ends in %q", b[bytes.LastIndexByte(b, '\n')+1:])
+					}
 				}
 			}
 			r.close()

@@ -142,8 +142,8 @@ func (f *file) repair() error {
 // need not be written again: whole lines, or on a device any.
 //
 // The system calls: write(O_APPEND), lseek; after a short one pwrite of '#'s and
-// pwrite of '\n' over the piece; after a failed one fstat and pread, since it may
-// have written something.
+// pwrite of '\n' over the piece; before the one after a failed one fstat and pread,
+// since that may have written something.
 func (f *file) write(p []byte) (int, error) {
 	if err := f.repair(); err != nil {
 		return 0, err
@@ -160,9 +160,6 @@ func (f *file) write(p []byte) (int, error) {
 		return n, err
 	case n == 0:
 		f.unsure = true
-		if n, _ := f.look(p); n > 0 {
-			return n, err
-		}
 		return 0, err
 	}
 	f.end = end

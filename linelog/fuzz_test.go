@@ -113,6 +113,8 @@ func FuzzWriter(f *testing.F) {
 	f.Add([]byte{4, 10, 12, 200, 20, 30, 1, 4, 255, 12, 1})
 	f.Add([]byte{4, 90, 1, 0, 1, 4, 90, 1, 2, 12, 90, 8, 0, 20, 90, 16, 1, 4, 255})
 	f.Add([]byte{4, 250, 16, 0, 3, 10, 12, 250, 8, 0, 3, 20, 2, 20, 250, 0, 2, 1, 1})
+	f.Add([]byte("\x04C\x10x0#0201C0200000000"))          // a torn piece in a file that was renamed
+	f.Add([]byte{4, 250, 4, 48, 3, 10, 0, 0, 0, 2, 1, 1}) // lines that cannot be read back
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) > 200 {
 			t.Skip("longer scripts find nothing more")

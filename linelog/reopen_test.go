@@ -110,6 +110,35 @@ func TestReopenAndFailedSync(t *testing.T) {
 	})
 }
 
+// Lines of two files are told apart, also where one ends at the offset at which the
+// writer begins in the other.
+func TestReopenOfAFileThatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, nil)
+		r.put("one\n")
+		r.synced()
+		r.put("two\n")
+		r.appended()
+		r.rename(logPath + ".1")
+		seed("abc\ndef\n")(r.fs)
+		gate := make(chan struct{})
+		r.fs.Hook(func(_ int, op crashfs.Op) error {
+			if op.Name == "sync" && op.Path == logPath+".1" {
+				<-gate
+				return syscall.EIO
+			}
+			return nil
+		})
+		r.reopened()
+		r.put("three\n")
+		r.appended()
+		close(gate)
+		synctest.Wait()
+		r.close()
+		r.want("abc\n", "def\n", "three\n", "two\n")
+	})
+}
+
 // When the path cannot be opened, the file before stays in use.
 func TestReopenFails(t *testing.T) {
 	r := newRig(t, Options{}, nil)

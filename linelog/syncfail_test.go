@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -113,7 +114,7 @@ func TestReadBack(t *testing.T) {
 			}
 			r.appended()
 			if damaged { // one byte of the first piece, on the disk only
-				f, err := r.fs.OpenFile(logPath, 0x2, 0)
+				f, err := r.fs.OpenFile(logPath, os.O_RDWR, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -157,6 +158,72 @@ func TestReadBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Lines of one call that lie in several pieces are acknowledged together or not.
+func TestCallThatIsLostInPart(t *testing.T) {
+	r := newRig(t, Options{Buffer: 100, Keep: 100}, nil)
+	pos := r.append1(strings.Repeat(tenBytes, 30)) // three pieces, one of them in memory
+	r.appended()
+	f, err := r.fs.OpenFile(logPath, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("!"), 1); err != nil { // only the first is damaged
+		t.Fatal(err)
+	}
+	var fail atomic.Bool
+	fail.Store(true)
+	r.failSyncs(&fail)
+	if err := r.Sync(context.Background()); !errors.Is(err, ErrSync) {
+		t.Fatal(err)
+	}
+	fail.Store(false)
+	if err := r.Wait(context.Background(), pos, settle.Synced); !errors.Is(err, ErrSync) {
+		t.Errorf("Wait for a call of which ten lines are lost: %v", err)
+	}
+	if st := r.Stats(); st.Lost != 10 || st.Again != 20 {
+		t.Errorf("%+v", st)
+	}
+	if err := r.Wait(context.Background(), r.append1("next\n"), settle.Synced); err != nil {
+		t.Errorf("Wait for the next call: %v", err)
+	}
+	if err := r.Close(); !errors.Is(err, ErrSync) {
+		t.Errorf("Close = %v", err)
+	}
+}
+
+// What is written while a sync runs is not covered by it, and is taken over when the
+// next one fails.
+func TestWrittenDuringASync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, nil)
+		gate := make(chan error)
+		r.fs.Hook(func(_ int, op crashfs.Op) error {
+			if op.Name == "sync" {
+				return <-gate
+			}
+			return nil
+		})
+		waits := make(chan error)
+		first := r.append1("one\n")
+		go func() { waits <- r.Wait(context.Background(), first, settle.Synced) }()
+		synctest.Wait()
+		second := r.append1("two\n")
+		r.appended()
+		gate <- nil
+		if err := <-waits; err != nil {
+			t.Error(err)
+		}
+		go func() { waits <- r.Wait(context.Background(), second, settle.Synced) }()
+		gate <- syscall.EIO
+		if err := <-waits; !errors.Is(err, ErrSync) {
+			t.Errorf("Wait = %v", err)
+		}
+		close(gate)
+		r.close()
+		r.want("two\n")
+	})
 }
 
 // The number of pieces is bounded: the oldest are counted, not read back.
