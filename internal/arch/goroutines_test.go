@@ -15,7 +15,7 @@ var mayGo = map[string]string{
 	"settle/run.go":          "the same one again, after an effect has ended it",
 	"internal/ingest/":       "one per socket or stdout connection, closers of passed descriptors; Run joins them",
 	"internal/store/":        "the janitor and the archiver, joined by Close; workers that a call joins",
-	"internal/remote/":       "closes idle files, joined by Close; workers that a call joins",
+	"internal/remote/":       "closes idle files and archives others, joined by Close; workers that a call joins",
 	"internal/control/":      "one per connection; Serve joins them",
 	"internal/daemon/":       "parts, signals and watchdog; joined before the daemon returns",
 	"internal/demo/":         "readers of the processes it starts, and load; joined before it returns",

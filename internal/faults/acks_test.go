@@ -36,7 +36,7 @@ func ways() []way {
 		{"ingest", func(ctx context.Context, d *daemon, m string) error { return d.post(ctx, m, "synced") }},
 		{"ingest with a key", func(ctx context.Context, d *daemon, m string) error { return d.postOnce(ctx, m) }},
 		{"varlink Append", func(ctx context.Context, d *daemon, m string) error { return d.append(ctx, m, "synced") }},
-		{"upload", func(ctx context.Context, d *daemon, m string) error { return d.upload(ctx, m) }},
+		{"upload", func(ctx context.Context, d *daemon, m string) error { return d.upload(ctx, m, "synced") }},
 		{"send --ack", func(ctx context.Context, d *daemon, m string) error {
 			return d.verb(ctx, "send", "--ack", "synced", m)
 		}},
@@ -87,9 +87,9 @@ func (d *daemon) postOnce(ctx context.Context, message string) error {
 }
 
 // upload sends an entry as systemd-journal-upload does.
-func (d *daemon) upload(ctx context.Context, message string) error {
+func (d *daemon) upload(ctx context.Context, message, ack string) error {
 	const stamp = "__REALTIME_TIMESTAMP=1700000000000000\n__MONOTONIC_TIMESTAMP=1000000\n_BOOT_ID=0123456789abcdef0123456789abcdef\n"
-	_, err := d.request(ctx, http.MethodPost, "upload?ack=synced", "application/vnd.fdo.journal", stamp+"MESSAGE="+message+"\n\n")
+	_, err := d.request(ctx, http.MethodPost, "upload?ack="+ack, "application/vnd.fdo.journal", stamp+"MESSAGE="+message+"\n\n")
 	return err
 }
 
@@ -97,7 +97,7 @@ func (d *daemon) upload(ctx context.Context, message string) error {
 func onlyAsked(t *testing.T) *daemon {
 	t.Helper()
 	d := start(t, newPlace(t, t.TempDir(), "Sync=auto"))
-	noError(t, d.upload(guarded(t), "its file is there")) // a file that is begun is synced, before an answer too
+	noError(t, d.upload(guarded(t), "its file is there", "synced")) // a new file is synced twice
 	settled(t, d)
 	return d
 }

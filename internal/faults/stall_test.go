@@ -21,12 +21,13 @@ import (
 // is held.
 type scene struct {
 	*daemon
-	t      *testing.T
-	ctx    context.Context    //nolint:containedctx // of the whole test
-	open   map[string]*sender // connections from before
-	ears   *ears              // a service manager's
-	follow <-chan string      // messages that `query -f` shows
-	n      int                // messages sent
+	t       *testing.T
+	ctx     context.Context    //nolint:containedctx // of the whole test
+	open    map[string]*sender // connections from before
+	ears    *ears              // a service manager's
+	follow  <-chan string      // messages that `query -f` shows
+	n       int                // messages sent
+	noSpace bool               // files cannot be allocated
 }
 
 // kinds are the sockets that promise nothing.
@@ -106,6 +107,12 @@ func (s *scene) appends() {
 		want[m] = true
 		if err := send(m); err != nil {
 			s.t.Errorf("%s: %v", how, err)
+		}
+	}
+	if !s.noSpace { // each rotation makes a file of the next one
+		// It has a time of long ago, before what followers have shown.
+		if err := s.upload(s.ctx, s.message("upload"), "appended"); err != nil {
+			s.t.Errorf("upload: %v", err)
 		}
 	}
 	s.shows(want)
@@ -230,12 +237,16 @@ func TestNothingWaitsForASync(t *testing.T) {
 			s := newScene(t, t.TempDir(), "Sync="+policy)
 			h := hold(t, s.daemon, syncs...)
 			noError(t, s.open["native"].send(s.message("native")))
-			synced := s.synchronize()
-			h.waitHeld(1)
+			synced, uploaded := s.synchronize(), make(chan error, 1)
+			m := s.message("an upload that waits")
+			go func() { uploaded <- s.upload(s.ctx, m, "synced") }()
+			h.waitHeld(2)
 			s.everything(4)
 			s.unanswered("Synchronize", synced)
+			s.unanswered("upload", uploaded)
 			s.shutdown(h)
 			within(t, "Synchronize", synced) //nolint:errcheck // the daemon may have ended before it was answered
+			within(t, "upload", uploaded)    //nolint:errcheck // likewise
 			s.check()
 		})
 	}
@@ -272,6 +283,7 @@ func (s *scene) shutdown(h *tracer) {
 func TestNothingWaitsForSpace(t *testing.T) {
 	s := newScene(t, t.TempDir(), "Sync=50ms")
 	h := hold(t, s.daemon, "fallocate")
+	s.noSpace = true
 	s.everything(1)
 	h.waitHeld(1) // that of the file after the next
 	s.everything(0)

@@ -176,7 +176,7 @@ func (p *peer) setAside(cause error) error {
 		return cause
 	}
 	w := p.w
-	kept := p.disposed()
+	kept := disposed(p.base)
 	if err := w.Rename(p.files.path(kept)); err != nil && filepath.Base(w.Path()) != kept {
 		return err
 	}
@@ -188,36 +188,31 @@ func (p *peer) setAside(cause error) error {
 	return nil
 }
 
-func (p *peer) disposed() string {
-	return journal.DisposedName(p.base, uint64(time.Now().UnixMicro()), rand.Uint64())
+// disposed is a name for a file that is set aside.
+func disposed(base string) string {
+	return journal.DisposedName(base, uint64(time.Now().UnixMicro()), rand.Uint64())
 }
 
-// rotate makes the current file an archive. It waits until the file is synced;
-// with an error it is still the current one.
+// rotate gives the current file the name of an archive, which it is to become. It
+// waits until the file is written; with an error it is still the current one.
 func (p *peer) rotate(reason string) error {
 	w := p.w
-	if err := w.Settle(context.Background()); err != nil {
-		if st := w.Stats(); st.SyncErr != nil {
-			return p.setAside(st.SyncErr)
-		}
+	if err := w.SettleIndex(context.Background()); err != nil {
 		return err
 	}
 	st := w.Stats()
+	if st.SyncErr != nil {
+		return p.setAside(st.SyncErr)
+	}
 	kept := journal.ArchiveName(p.base, st.SeqnumID, st.HeadSeqnum, st.HeadRealtime)
 	if err := w.Rename(p.files.path(kept)); err != nil {
 		return err
 	}
 	p.remember(w)
+	p.files.leave(leaving{w, p.base})
 	p.have(nil)
-	if err := w.Archive(context.Background()); err != nil {
-		// It is whole and synced; the next start repairs its state.
-		p.files.event(3, "%s: %v", kept, err)
-	}
 	p.files.counts.rotations.Add(1)
 	p.files.event(6, "%s.journal rotated to %s: %s", p.base, kept, reason)
-	if p.files.cfg.Rotated != nil {
-		p.files.cfg.Rotated()
-	}
 	return nil
 }
 
@@ -268,7 +263,7 @@ func (p *peer) discard() error {
 	w := p.w
 	p.remember(w)
 	p.have(nil)
-	return errors.Join(p.files.fs.Remove(w.Path()), w.Close())
+	return w.Discard()
 }
 
 // open opens the current file, or begins a new one.
@@ -301,6 +296,7 @@ func (f *Files) options() journal.Options {
 		FS:                f.cfg.FS,
 		Flavour:           journal.Flavour{NoCompression: set.NoCompression},
 		MachineID:         f.cfg.MachineID,
+		SyncLater:         true,
 		MaxSize:           set.MaxSize,
 		Sync:              set.Sync,
 		Index:             set.Index,

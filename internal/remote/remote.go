@@ -93,12 +93,14 @@ type Files struct {
 	cfg    Config
 	fs     vfs.FS
 	bell   *settle.Bell // peers have become more
+	left   *settle.Bell // a file is to be archived
 	stop   context.CancelFunc
 	joined sync.WaitGroup
 
-	mu     sync.Mutex
-	peers  map[string]*peer // by base, open or on disk
-	closed bool
+	mu      sync.Mutex
+	peers   map[string]*peer // by base, open or on disk
+	leaving []leaving        // rotated, not yet archived
+	closed  bool
 
 	open   atomic.Int64 // files with a writer
 	counts struct{ rotations, breaks, syncs, syncErrors atomic.Uint64 }
@@ -108,7 +110,7 @@ type Files struct {
 // is repaired and becomes an archive, the others are gone on with when their peer
 // comes back. It blocks on the disk.
 func Open(cfg Config) (*Files, error) {
-	f := &Files{cfg: cfg, fs: cfg.FS, bell: settle.NewBell(), peers: make(map[string]*peer)}
+	f := &Files{cfg: cfg, fs: cfg.FS, bell: settle.NewBell(), left: settle.NewBell(), peers: make(map[string]*peer)}
 	if f.fs == nil {
 		f.fs = vfs.OS{}
 	}
@@ -130,6 +132,7 @@ func Open(cfg Config) (*Files, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	f.stop = stop
 	f.joined.Go(func() { f.tend(ctx) })
+	f.joined.Go(func() { f.archive(ctx) })
 	return f, nil
 }
 
@@ -280,19 +283,38 @@ func (f *Files) sweep() (next time.Duration) {
 // Synchronize has everything appended before the call written, indexed and synced,
 // in all files that are open, at the same time.
 func (f *Files) Synchronize(ctx context.Context) error {
-	return f.each(func(p *peer) error {
-		w := p.current.Load()
-		if w == nil {
-			return nil
-		}
-		if err := w.Settle(ctx); err != nil && !errors.Is(err, journal.ErrClosed) {
-			return fmt.Errorf("sync %s: %w", w.Path(), err)
-		}
-		return nil
-	})
+	files := f.writers()
+	errs := make([]error, len(files))
+	var wg sync.WaitGroup
+	for i, w := range files {
+		wg.Go(func() {
+			if err := w.Settle(ctx); err != nil && !errors.Is(err, journal.ErrClosed) {
+				errs[i] = fmt.Errorf("sync %s: %w", w.Path(), err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
-// Rotate makes an archive of every open file that has entries.
+// writers lists those of the current files and of what is to become an archive. A
+// file that goes from the one to the other meanwhile is among them.
+func (f *Files) writers() (files []*journal.Writer) {
+	for _, p := range f.all() {
+		if w := p.current.Load(); w != nil {
+			files = append(files, w)
+		}
+	}
+	for _, l := range f.leavers() {
+		if !slices.Contains(files, l.w) {
+			files = append(files, l.w)
+		}
+	}
+	return files
+}
+
+// Rotate gives every open file that has entries the name of an archive. It waits for
+// no sync: the files may still be on their way to the disk.
 func (f *Files) Rotate(ctx context.Context) error {
 	return f.each(func(p *peer) error {
 		select {
@@ -332,12 +354,13 @@ func (f *Files) Close() error {
 	}
 	f.stop()
 	f.joined.Wait()
-	return f.each(func(p *peer) error {
+	err := f.each(func(p *peer) error {
 		p.turn <- struct{}{}
 		defer p.release()
 		p.ended = true
 		return p.close()
 	})
+	return errors.Join(err, f.archiveAll())
 }
 
 // Count tells how often something happened.
@@ -356,10 +379,8 @@ type Status struct {
 // Status describes the files at this moment. It touches no file.
 func (f *Files) Status() Status {
 	st := Status{Syncs: f.counts.syncs.Load(), SyncErrors: f.counts.syncErrors.Load()}
-	for _, p := range f.all() {
-		if w := p.current.Load(); w != nil {
-			st.Files = append(st.Files, w.Stats())
-		}
+	for _, w := range f.writers() {
+		st.Files = append(st.Files, w.Stats())
 	}
 	st.Counts = []Count{
 		{"rotation", f.counts.rotations.Load()},

@@ -125,7 +125,7 @@ func (p *peer) repair(path string) error {
 
 // putAside gives a file that is not gone on with a name of its own.
 func (p *peer) putAside(path string, why error) error {
-	kept := p.disposed()
+	kept := disposed(p.base)
 	if err := p.files.fs.Rename(path, p.files.path(kept)); err != nil {
 		return err
 	}

@@ -1,0 +1,82 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/tidemark-log/tidemark/journal"
+)
+
+// leaving is a file that has the name of an archive and is to become one.
+type leaving struct {
+	w    *journal.Writer
+	base string
+}
+
+// leave hands a file over to be archived, which waits for the disk.
+func (f *Files) leave(l leaving) {
+	f.mu.Lock()
+	f.leaving = append(f.leaving, l)
+	f.mu.Unlock()
+	f.left.Ring()
+}
+
+// leavers lists the files that are to become archives.
+func (f *Files) leavers() []leaving {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.leaving)
+}
+
+// archive makes archives of what was left until ctx is done. It may be stuck on the
+// disk for long; nothing else waits for it but Close.
+func (f *Files) archive(ctx context.Context) {
+	for {
+		f.archiveAll() //nolint:errcheck // told as events
+		select {
+		case <-f.left.C():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// archiveAll makes archives of what was left. A file counts as open until it is
+// one, since Synchronize waits for it too.
+func (f *Files) archiveAll() error {
+	var errs []error
+	for _, l := range f.leavers() {
+		err := l.w.Archive(context.Background())
+		if err != nil {
+			f.tellLost(l, err)
+			errs = append(errs, err)
+		}
+		f.mu.Lock()
+		f.leaving = slices.DeleteFunc(f.leaving, func(o leaving) bool { return o.w == l.w })
+		f.mu.Unlock()
+		if f.cfg.Rotated != nil {
+			f.cfg.Rotated()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tellLost sets a file aside that could not be made an archive because its sync has
+// failed. Another one is whole, and the next start repairs its state.
+func (f *Files) tellLost(l leaving, err error) {
+	kept := filepath.Base(l.w.Path())
+	if l.w.Stats().SyncErr == nil || errors.Is(err, syscall.EIDRM) {
+		f.event(3, "%s: %v", kept, err)
+		return
+	}
+	aside := disposed(l.base)
+	if rerr := l.w.Rename(f.path(aside)); rerr != nil {
+		err = fmt.Errorf("%w; and %w", err, rerr)
+		aside = kept
+	}
+	f.event(2, "%s set aside as %s, since a sync of it failed: what it holds may not survive a power cut: %v", kept, aside, err)
+}

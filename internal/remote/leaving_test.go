@@ -1,0 +1,113 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
+	"github.com/tidemark-log/tidemark/settle"
+)
+
+// isSync tells whether a call waits for the disk.
+func isSync(op string) bool { return op == "datasync" || op == "sync" || op == "syncdir" }
+
+// TestRotationsWaitForNoSync holds every sync: files are begun and rotated all the
+// same, by command and where the order breaks, and what is appended is written. Who
+// waits for a sync gets it after the release, in each of the files.
+func TestRotationsWaitForNoSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := &hookfs.FS{}
+		r := newRig(t, func(c *Config) { c.FS = fsys })
+		defer r.Close() // within the bubble
+		release := make(chan struct{})
+		fsys.Set(func(op, _ string) error {
+			if isSync(op) {
+				<-release
+			}
+			return nil
+		})
+		synced := make(chan error, 4)
+		for _, at := range []uint64{100, 50, 300} { // the order breaks at the second
+			tk, n, err := r.Append(t.Context(), "p", entries(boot1, at, "m"))
+			if n != 1 || err != nil {
+				t.Fatalf("Append = %d, %v", n, err)
+			}
+			if err := tk.Wait(t.Context(), settle.Appended); err != nil {
+				t.Fatal(err)
+			}
+			go func() { synced <- tk.Wait(context.Background(), settle.Synced) }()
+			if err := r.Rotate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if st := r.Status(); len(st.Files) != 3 {
+			t.Errorf("%d files are on their way to the disk, want 3", len(st.Files))
+		}
+		go func() { synced <- r.Synchronize(context.Background()) }()
+		synctest.Wait()
+		select {
+		case err := <-synced:
+			t.Errorf("synced, with %v, while every sync is held", err)
+		default:
+		}
+		close(release)
+		for range 4 {
+			if err := <-synced; err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if st := r.Status(); len(st.Files) != 0 {
+			t.Errorf("%d files are open at the end", len(st.Files))
+		}
+		r.wantNames("remote-p@0000000000000001.journal", "remote-p@0000000000000002.journal", "remote-p@0000000000000003.journal")
+		r.wantStored(map[string][]string{"p": {"1 m@100", "2 m@50", "3 m@300"}})
+	})
+}
+
+// TestArchiveCannotBeSynced: a file whose sync fails after it was rotated is set
+// aside; nobody is told that it is synced.
+func TestArchiveCannotBeSynced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := &hookfs.FS{}
+		r := newRig(t, func(c *Config) { c.FS = fsys })
+		defer r.Close() // within the bubble
+		tk, _, err := r.Append(t.Context(), "p", entries(boot1, 100, "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := make(chan struct{})
+		fsys.Set(func(op, _ string) error {
+			if !isSync(op) {
+				return nil
+			}
+			<-held
+			return syscall.EIO
+		})
+		if err := r.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() { done <- r.Synchronize(context.Background()) }()
+		synctest.Wait()
+		close(held)
+		if err := <-done; !errors.Is(err, syscall.EIO) {
+			t.Errorf("Synchronize = %v, want EIO", err)
+		}
+		if err := tk.Wait(t.Context(), settle.Synced); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Wait = %v, want EIO", err)
+		}
+		synctest.Wait()
+		fsys.Set(nil)
+		r.wantNames("remote-p@.journal~")
+		if last := r.events[len(r.events)-1]; !strings.Contains(last, "set aside") {
+			t.Errorf("events %q", r.events)
+		}
+		r.say("p", 200, "b")
+		r.wantStored(map[string][]string{"p": {"1 a@100", "2 b@200"}})
+	})
+}
