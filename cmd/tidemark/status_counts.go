@@ -85,12 +85,14 @@ func countWords(name, reason string) (words string, ok bool) {
 			"bad_origin":      "requests refused: a browser sent them for another site",
 		},
 		{
-			"store unstorable":   "entries left out: no file can hold them",
-			"store clock_step":   "steps back of the clock bridged",
-			"store disk_full":    "times a write met a full disk",
-			"store lost_event":   "events of tidemark's own lost: no room",
-			"store rotation":     "rotations",
-			"store removed_file": "files removed for space or age",
+			"store unstorable":    "entries left out: no file can hold them",
+			"store clock_step":    "steps back of the clock bridged",
+			"store disk_full":     "times a write met a full disk",
+			"store lost_event":    "events of tidemark's own lost: no room",
+			"store rotation":      "rotations",
+			"store removed_file":  "files removed for space or age",
+			"store read_back":     "entries that a failed sync had left, stored again",
+			"store not_read_back": "entries that a failed sync had left and that could not be read back",
 		},
 	} {
 		if words, ok = m[name+" "+reason]; ok {
