@@ -1,12 +1,16 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -168,3 +172,100 @@ func TestSecureFailsForGood(t *testing.T) {
 		})
 	}
 }
+
+// The power goes while a file is gone on with that was not synced since it was
+// opened. What was synced, in this life or the one before, is there afterwards:
+// continued, repaired, or to be read from a file that is neither.
+func TestCrashPowerCutsOfAReopenedFile(t *testing.T) {
+	outcomes := map[string]int{}
+	for i := range crashRuns(15) {
+		seed := uint64(i)
+		synctest.Test(t, func(t *testing.T) {
+			s := newWScene(seed)
+			s.play(t.Context(), Flavour{}, 10)
+			if !s.closed {
+				t.Fatal("the first life has failed")
+			}
+			s.synced.Store(int64(s.accepted))
+			s.reopen(t, seed, outcomes)
+		})
+	}
+	t.Log(outcomes)
+}
+
+// reopen goes on with the file, and cuts the power at a random call.
+func (s *wScene) reopen(t *testing.T, seed uint64, outcomes map[string]int) {
+	w, err := OpenWriter(wCrashPath, Options{FS: s.fs, SyncLater: true, MaxSize: MinMaxSize, Index: 20 * time.Millisecond, Clock: lateClock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	before := s.accepted
+	for range 1 + s.r.IntN(12) {
+		batch := []entry.Entry{s.entry(s.accepted), s.entry(s.accepted + 1)}
+		s.accepted += 2
+		s.submitted.Store(int64(s.accepted))
+		pos, _, err := w.Append(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		level := settle.Appended
+		if s.r.IntN(8) == 0 {
+			level = settle.Synced
+		}
+		if err := w.Wait(t.Context(), pos, level); err != nil {
+			t.Fatal(err)
+		}
+		if level == settle.Synced {
+			s.synced.Store(int64(before) + int64(pos))
+		}
+		for range 3 {
+			left := s.fs.PowerCut(s.r.Uint64())
+			what, err := s.afterCut(left)
+			if err != nil {
+				t.Fatalf("seed %d: %s: %v", seed, what, err)
+			}
+			outcomes[what]++
+		}
+	}
+}
+
+// afterCut does what the next start does with the file.
+func (s *wScene) afterCut(left *crashfs.FS) (what string, err error) {
+	synced := int(s.synced.Load())
+	w, err := OpenWriter(wCrashPath, Options{FS: left, MaxSize: MinMaxSize, Clock: lateClock})
+	switch {
+	case err == nil:
+		if err := w.Close(); err != nil {
+			return "continued", err
+		}
+		return "continued", s.whole(left, synced)
+	case errors.Is(err, ErrUnclean):
+		return "repaired", s.repaired(left, synced)
+	}
+	b := left.Bytes(wCrashPath)
+	f, rerr := NewFile(bytes.NewReader(b), func() int64 { return int64(len(b)) }, "a.journal")
+	if rerr != nil {
+		return "kept", errors.Join(err, rerr)
+	}
+	j := ReadOptions{}.New()
+	defer j.Close()
+	j.AddFile(f)
+	there := map[string]bool{}
+	for e, rerr := range j.All() {
+		if rerr != nil {
+			return "kept", errors.Join(err, rerr)
+		}
+		v, _ := e.Get("N")
+		there[string(v)] = true
+	}
+	for n := range synced {
+		if !there[strconv.Itoa(n)] {
+			return "kept", fmt.Errorf("entry %d of %d that were synced is not there: %w", n, synced, err)
+		}
+	}
+	return "kept", nil
+}
+
+// lateClock is after the times that a scene gives its entries.
+func lateClock() (realtime, monotonic uint64) { return 2e15, 2e15 }

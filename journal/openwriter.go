@@ -29,7 +29,10 @@ var (
 // OpenWriter continues a file that was closed cleanly: by Close, by Repair, or
 // by journald. It reads the whole file to learn what it has, checks all links
 // on the way, and marks the file ONLINE and syncs that before it returns. The
-// flavour is the file's; BootID, limits and policies are those of o.
+// flavour is the file's; BootID, limits and policies are those of o. With SyncLater
+// the mark is synced with what is synced first: until then a power cut may leave a
+// file that is OFFLINE and yet has links to what is not there. It is refused as
+// corrupt then, and readers find in it what it had.
 //
 // With an error the file is as it was, but that it may be ONLINE if the disk
 // failed to sync that; a crash leaves it ONLINE too: then Repair takes it back.
@@ -45,10 +48,15 @@ func OpenWriter(path string, o Options) (*Writer, error) {
 	if err == nil {
 		err = setOnline(f, m)
 	}
+	if err == nil && !o.SyncLater {
+		err = f.Datasync()
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open journal: %w", err), f.Close())
 	}
-	return newWriter(path, o, f, m), nil
+	w := newWriter(path, o, f, m)
+	w.secured = !o.SyncLater
+	return w, nil
 }
 
 // load makes the memory of a clean file.
@@ -93,10 +101,8 @@ func surveyAndRelink(f vfs.File, path string, maxSize uint64, threshold int) (*w
 	return s.relink()
 }
 
-// setOnline writes the state byte and syncs it, before any change.
+// setOnline writes the state byte, before any change.
 func setOnline(f vfs.File, m *wMem) error {
-	if _, err := f.WriteAt([]byte{byte(m.hdr.State)}, object.HdrState); err != nil {
-		return err
-	}
-	return f.Datasync()
+	_, err := f.WriteAt([]byte{byte(m.hdr.State)}, object.HdrState)
+	return err
 }

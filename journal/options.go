@@ -53,8 +53,8 @@ type Options struct {
 	// Order is shared with files that are written at the same time and read as
 	// one sequence. nil: the file stands for itself.
 	Order *Order
-	// SyncLater leaves the syncs of Create and Rename to later: creating and naming
-	// a file wait for no sync. Secure makes them up, else the first sync of what is
+	// SyncLater leaves the syncs of Create, OpenWriter and Rename to later: creating,
+	// opening and naming a file wait for no sync. Secure makes them up, else the first sync of what is
 	// appended; the file is synced, and so is the name it has then, before any
 	// entry counts as synced. Until then a power cut may leave the file without a
 	// header, under its old name, or not at all. Renaming is for its directory only.

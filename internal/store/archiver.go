@@ -17,7 +17,7 @@ func (s *Store) archive(ctx context.Context) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
-		s.secureSpares()
+		s.secure()
 		refused := s.archiveQueued(context.WithoutCancel(ctx), false)
 		if err := s.syncNames(); err != nil {
 			s.saySeldom("sync the names of the files", err)
@@ -44,9 +44,9 @@ func (s *Store) archive(ctx context.Context) {
 	}
 }
 
-// secureSpares syncs the prepared files, so that nobody who waits for a sync later
-// waits for theirs too.
-func (s *Store) secureSpares() {
+// secure syncs the files that were prepared or opened, so that nobody who waits for a
+// sync later waits for that too.
+func (s *Store) secure() {
 	for _, f := range s.spares.list() {
 		if err := f.w.Secure(); err != nil {
 			_, now := s.clock()
@@ -54,6 +54,11 @@ func (s *Store) secureSpares() {
 			s.spares.drop(f) // what comes into it would never be synced
 			s.saySeldom("sync the next file", err)
 			s.janitor.Ring()
+		}
+	}
+	for _, f := range s.open() {
+		if err := f.w.Secure(); err != nil && f.failed.CompareAndSwap(nil, &err) {
+			s.janitor.Ring() // sets it aside
 		}
 	}
 }

@@ -236,6 +236,7 @@ func (s *Store) openWanted() time.Duration {
 			continue
 		}
 		s.progress.ring()
+		s.archiver.Ring()
 		if n != nil {
 			s.Event(n.priority, n.id, n.text)
 		}

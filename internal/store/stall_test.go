@@ -87,6 +87,52 @@ func TestRotationsWaitForNoSync(t *testing.T) {
 	})
 }
 
+// TestOpenedFilesWaitForNoSync holds every sync while a user comes back whose file
+// was closed: what the user says is written, and nobody else waits.
+func TestOpenedFilesWaitForNoSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		fsys := &hookfs.FS{}
+		cfg := testConfig(dir, fsys)
+		cfg.Split = true
+		s := open(t, cfg)
+		put(t, s, 2000)
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, cfg)
+		synctest.Wait()
+		release := make(chan struct{})
+		fsys.Set(func(op, _ string) error {
+			if isSync(op) {
+				<-release
+			}
+			return nil
+		})
+		ticket, err := s.Append(t.Context(), []entry.Entry{line(2000, "back again"), line(0, "message 0")})
+		if err == nil {
+			err = s.Wait(t.Context(), ticket, settle.Appended)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		close(release)
+		if err := s.Wait(t.Context(), ticket, settle.Synced); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		verifyAll(t, dir)
+		if got := storedIn(t, dir, false, "user-2000"); len(got) != 2 || got[1] != "back again" {
+			t.Errorf("the user's entries: %q", got)
+		}
+	})
+}
+
 // TestPreparedFileCannotBeSynced fails the syncs of prepared files: none that could
 // not be synced is used, they are made again now and then, and it is said once.
 func TestPreparedFileCannotBeSynced(t *testing.T) {
