@@ -22,12 +22,16 @@ type snapshot struct {
 	since uint64          // when the oldest unsynced entry came, µs since 1970; 0: there is none
 }
 
+// countsRoom is more than there are counts.
+const countsRoom = 96
+
 // look asks the stations. It waits for nothing that waits for the disk, or for the
 // append of a batch.
 func (d *daemon) look() snapshot {
 	st, far := d.store.Status(), d.remote.Status()
 	s := snapshot{store: st, files: slices.Concat(st.Files, far.Files)}
 	s.Version = d.o.Version
+	s.Counts = make([]web.Count, 0, countsRoom)
 	s.Syncs, s.SyncErrors = st.Syncs+far.Syncs, st.SyncErrors+far.SyncErrors
 	s.Buffer = st.Buffer
 	s.Usage, s.Available, s.DiskFull = st.Usage.Bytes, st.Usage.Available, st.Full
@@ -130,14 +134,16 @@ func (d *daemon) Status() control.Status {
 		Space: control.Space{
 			Usage: s.Usage, Limit: st.Usage.Limit, Available: s.Available, Archived: st.Usage.Archived, Prepared: st.Prepared, Full: s.DiskFull,
 		},
-		Counts:     make([]control.Count, 0, len(s.Counts)+16),
+		Counts:     make([]control.Count, 0, countsRoom),
 		Histograms: histograms(&s),
 	}
 	for i := range s.files {
 		out.Files = append(out.Files, fileStatus(&s.files[i]))
 	}
-	for _, c := range slices.Concat(s.Counts, d.web.Counts()) {
-		out.Counts = append(out.Counts, control.Count{Name: c.Name, Reason: c.Reason, N: c.N})
+	for _, counts := range [][]web.Count{s.Counts, d.web.Counts()} {
+		for _, c := range counts {
+			out.Counts = append(out.Counts, control.Count{Name: c.Name, Reason: c.Reason, N: c.N})
+		}
 	}
 	return out
 }
