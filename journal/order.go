@@ -84,6 +84,16 @@ func (o *Order) turn(w *Writer) {
 			l.complete()
 		}
 	}
+	if old != nil && old.order == o && !old.left && !old.isWritten() {
+		old.passed = true
+	}
+}
+
+// isWritten reports whether everything that was appended to w is in its file.
+func (w *Writer) isWritten() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.written.Load() == w.pos
 }
 
 // complete writes what w holds, with all links. What it could not write it tries
@@ -98,15 +108,21 @@ func (w *Writer) complete() {
 }
 
 // show notes the times that the next stage of w is about to show, raised where
-// they must be. Called with io and w.mu held, before the stage is taken.
+// they must be. What w could not write before its successor wrote keeps its times:
+// a follower has shown later numbers of the sequence and passes it over in any
+// case, and every other reader needs the times of a sequence to go forward, or
+// finds no order of it and the other files. Called with io and w.mu held, before
+// the stage is taken.
 func (o *Order) show(w *Writer) {
 	m := w.m
 	if o.last != w {
-		m.raise(o.monotonic + 1)
+		if !w.passed {
+			m.raise(o.monotonic + 1)
+		}
 		o.last = w
 	}
 	if len(m.fresh) > 0 {
-		o.monotonic = m.hdr.TailEntryMonotonic
+		o.monotonic = max(o.monotonic, m.hdr.TailEntryMonotonic)
 		m.fresh = m.fresh[:0]
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/vfs"
@@ -268,6 +271,62 @@ func TestSuccessorComesSecond(t *testing.T) {
 			t.Errorf("%s: %+v", path, e)
 		}
 	}
+}
+
+// What a file could not write before its successor has written keeps its times:
+// those of a sequence go forward, whatever other files have shown meanwhile.
+func TestSequenceGoesForwardInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := crashfs.New(1)
+		_ = mem.MkdirAll("/d", 0o755)
+		order := NewOrder()
+		now := uint64(0)
+		o := Options{FS: mem, MaxSize: MinMaxSize, Order: order, Clock: func() (uint64, uint64) { now++; return 1e15 + now, now }}
+		var writers [3]*Writer
+		for i, name := range []string{"old", "next", "other"} {
+			w, err := Create("/d/"+name+".journal", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writers[i] = w
+		}
+		old, next, other := writers[0], writers[1], writers[2]
+		mem.FailWhen(func(_ int, op crashfs.Op) (crashfs.Kind, error) {
+			if op.Name == "write" && op.Path == old.path {
+				return crashfs.NotDone, syscall.ENOSPC
+			}
+			return 0, nil
+		})
+		add := func(w *Writer) {
+			if _, _, err := w.TryAppend([]entry.Entry{wFields("A=1")}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		add(old) // staged
+		add(old) // waits for that
+		next.Succeed(old)
+		add(next)
+		add(other)
+		mem.FailWhen(nil)
+		for _, w := range writers {
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var times []uint64
+		for _, w := range writers[:2] {
+			for _, e := range wEntriesOf(t, mem.Bytes(w.path)) {
+				times = append(times, e.Monotonic)
+			}
+		}
+		if len(times) != 3 || !slices.IsSorted(times) {
+			t.Errorf("the entries of the sequence have the times %d", times)
+		}
+		if order.monotonic <= times[2] {
+			t.Errorf("time goes on at %d", order.monotonic)
+		}
+	})
 }
 
 // Files of an Order share the buffer: who finds it filled by another waits until

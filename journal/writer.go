@@ -67,6 +67,7 @@ type Writer struct {
 	stage   wStage    // what is being written, or could not be
 	indexed uint64    // entries that are in the file with all their links
 	left    bool      // it is being closed and has no part in order
+	passed  bool      // its successor has written before it could write all
 	due     wIndexDue // when the index is next written
 	told    uint64    // the size of the file as its header has it
 

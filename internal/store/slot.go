@@ -39,6 +39,7 @@ type slot struct {
 	// begins with the file.
 	seqnumID entry.ID
 	seqnum   uint64
+	ended    *journal.Writer // of the file that end took out of use; nil: it has a successor
 
 	shown atomic.Pointer[file] // f, for who must not wait for an append
 }
@@ -225,6 +226,7 @@ func (sl *slot) end(reason string) bool {
 		return sl.swap(reason)
 	}
 	sl.seqnumID, sl.seqnum = sl.f.w.Seqnum()
+	sl.ended = sl.f.w
 	s.queueMu.Lock()
 	s.retired = append(s.retired, retired{slot: sl, old: sl.f, reason: reason})
 	s.queueMu.Unlock()
@@ -249,6 +251,9 @@ func (sl *slot) adopt(next *file) {
 	switch {
 	case sl.f != nil:
 		next.w.Succeed(sl.f.w)
+	case sl.ended != nil:
+		next.w.Succeed(sl.ended)
+		sl.ended = nil
 	case !sl.seqnumID.IsZero():
 		next.w.Adopt(sl.seqnumID, sl.seqnum)
 	}
