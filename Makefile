@@ -36,7 +36,7 @@ long:
 	TIDEMARK_FULL=1 TIDEMARK_SEEDS=40 $(GO) test -count=1 ./internal/faults
 crash:
 	TIDEMARK_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout=60m -run 'Crash|Stress' $$($(GO) list ./... | grep -v /internal/faults)
-	TIDEMARK_SEEDS=$(KILLS) $(GO) test -count=1 -timeout=60m -run CrashKill ./internal/faults
+	TIDEMARK_SEEDS=$(KILLS) $(GO) test -count=1 -timeout=60m -run 'CrashKill|FailingSyncs' ./internal/faults
 	TIDEMARK_SEEDS=$(CUTS) $(GO) test -count=1 -timeout=60m -run CrashPowerCut ./internal/faults
 demo:
 	$(GO) run ./cmd/tidemark demo

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,6 +54,9 @@ func crashOnce(t *testing.T, r *rand.Rand, policy string) int {
 		ended := make(chan struct{})
 		s := newStream(l, d, seeded(r.Uint64()))
 		go func() { s.run(ctx); close(ended) }()
+		if r.IntN(4) > 0 { // else it may not have answered anybody yet
+			within(t, "an answer", l.began)
+		}
 		after(r, 80*time.Millisecond)
 		d.kill()
 		cancel()
@@ -126,6 +130,7 @@ func cutLife(t *testing.T, seed, n uint64, policy string) (promised int) {
 	defer cancel()
 	ended := make(chan struct{})
 	go func() { newStream(l, d, seeded(seed)).run(ctx); close(ended) }()
+	within(t, "an answer", l.began)
 	var images []image
 	for i := range n {
 		after(r, 150*time.Millisecond)
@@ -168,4 +173,55 @@ func checkImage(t *testing.T, l *ledger, im image, lines []string) {
 	if t.Failed() {
 		t.Logf("image %s, set aside: %q", filepath.Base(filepath.Dir(im.dir)), strings.Join(setAside(t, data), " "))
 	}
+}
+
+// TestCrashFailingSyncs lets syncs fail now and then, done or not, while a daemon is
+// written to on all ways; some are killed. What was acknowledged is there
+// afterwards, whole and once, though files were set aside and what they had was
+// stored again.
+func TestCrashFailingSyncs(t *testing.T) {
+	first, n := seeds(t, 2)
+	aside := 0
+	for seed := first; seed < first+n && !t.Failed(); seed++ {
+		policy := policies()[seed%uint64(len(policies()))]
+		t.Run(fmt.Sprintf("seed %d %s", seed, policy), func(t *testing.T) {
+			defer repeat(t, "TestCrashFailingSyncs", seed, 1)
+			aside += failingLife(t, rand.New(rand.NewPCG(seed, 5)), policy)
+		})
+	}
+	if aside == 0 {
+		t.Error("no file was set aside: the test shows nothing")
+	}
+}
+
+// failingLife is a round of TestCrashFailingSyncs. It returns how many files were set
+// aside.
+func failingLife(t *testing.T, r *rand.Rand, policy string) int {
+	disk := slowfs.Mount(t, t.TempDir(), slowfs.Options{})
+	lines := settings(r, policy)
+	p := newPlace(t, filepath.Join(disk.Path(), "data"), lines...)
+	l := newLedger()
+	d := start(t, p)
+	disk.Set(slowfs.Rule{Calls: []slowfs.Call{slowfs.Fsync}, Err: syscall.EIO, Done: r.IntN(2) == 0, Every: 2 + r.IntN(4)})
+	ctx, cancel := context.WithCancel(guarded(t))
+	s := newStream(l, d, seeded(r.Uint64()))
+	ended := make(chan struct{})
+	go func() { s.run(ctx); close(ended) }()
+	until(t, "a file that is set aside", func() bool { return len(setAside(t, p.data)) > 0 })
+	after(r, 100*time.Millisecond)
+	if r.IntN(2) == 0 {
+		d.kill()
+	}
+	cancel()
+	<-ended
+	disk.Set()
+	if err := d.stop(); err != nil {
+		t.Logf("stopped: %v", err) // it may say that something could not be synced
+	}
+	d, err := p.start()
+	noError(t, err)
+	noError(t, d.stop())
+	l.check(t, messages(t, p.data), l.surely(settle.Appended))
+	verify(t, p.data)
+	return len(setAside(t, p.data))
 }

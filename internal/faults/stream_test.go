@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
@@ -26,10 +25,11 @@ type ledger struct {
 	n        int
 	sent     map[string]bool         // perhaps there, once
 	promised map[string]settle.Level // surely there, after what the level survives
+	began    chan struct{}           // closed by the first promise
 }
 
 func newLedger() *ledger {
-	return &ledger{sent: map[string]bool{}, promised: map[string]settle.Level{}}
+	return &ledger{sent: map[string]bool{}, promised: map[string]settle.Level{}, began: make(chan struct{})}
 }
 
 const recordMark = "record "
@@ -48,6 +48,9 @@ func (l *ledger) record(how string, size int) string {
 func (l *ledger) promise(level settle.Level, texts ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(texts) > 0 && len(l.promised) == 0 {
+		close(l.began)
+	}
 	for _, t := range texts {
 		l.promised[t] = max(l.promised[t], level)
 	}
@@ -292,13 +295,10 @@ func after(r *rand.Rand, most time.Duration) {
 }
 
 // answered are all who got an answer, for tests that would show nothing without any.
-func (l *ledger) answered() (n int) {
+func (l *ledger) answered() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for range maps.Keys(l.promised) {
-		n++
-	}
-	return n
+	return len(l.promised)
 }
 
 var errNothing = errors.New("nothing was acknowledged in any round: the test shows nothing")
