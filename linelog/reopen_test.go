@@ -1,6 +1,7 @@
 package linelog
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tidemark-log/tidemark/internal/vfs/crashfs"
+	"github.com/tidemark-log/tidemark/settle"
 )
 
 func (r *rig) rename(to string) {
@@ -137,6 +139,42 @@ func TestReopenOfAFileThatIsThere(t *testing.T) {
 		r.close()
 		r.want("abc\n", "def\n", "three\n", "two\n")
 	})
+}
+
+// The file before cannot be synced while a write to the new one fails: what is taken
+// over is not forgotten over the lines that wait, and none is acknowledged too early.
+func TestTakeOverDuringAFailedWrite(t *testing.T) {
+	for _, kind := range []crashfs.Kind{crashfs.NotDone, crashfs.DoneButFailed, crashfs.Short} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, Options{}, nil)
+			r.put("one\n")
+			r.appended()
+			r.rename(logPath + ".1")
+			var second Pos
+			r.fs.Hook(func(_ int, op crashfs.Op) error {
+				if op.Name != "sync" || op.Path != logPath+".1" {
+					return nil
+				}
+				r.fs.FailAt(1, kind, syscall.EIO)
+				second = r.append1("two, and some more\n")
+				if err := r.Wait(context.Background(), second, settle.Appended); err == nil {
+					t.Error("the write has not failed")
+				}
+				return syscall.EIO
+			})
+			r.reopened()
+			synctest.Wait()
+			if err := r.Wait(context.Background(), second, settle.Synced); err != nil {
+				t.Error(err)
+			}
+			h := &history{accepted: []string{"one", "two, and some more"}, synced: map[string]bool{"one": true, "two, and some more": true}}
+			files := contents(t, r.fs)
+			h.check(t, files, 1, true) // "one" is also in the file before
+			delete(files, "access.log.1")
+			h.check(t, files, 0, true)
+			r.close()
+		})
+	}
 }
 
 // When the path cannot be opened, the file before stays in use.

@@ -91,12 +91,16 @@ func (w *Writer) syncFile(f *file) (condemned bool, err error) {
 	return condemned, err
 }
 
-// syncWorks takes note that everything is synced.
+// syncWorks takes note that everything written is synced.
 func (w *Writer) syncWorks() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.failing {
 		w.err = nil
+	}
+	if w.unsyncable {
+		w.unsyncable = false
+		w.news = append(w.news, fmt.Sprintf("line log %s: all is synced again", w.path))
 	}
 }
 
@@ -105,6 +109,10 @@ func (w *Writer) syncWorks() {
 func (w *Writer) syncFailed(f *file, condemned bool, err error) error {
 	w.mu.Lock()
 	w.err = err
+	if !w.unsyncable {
+		w.unsyncable = true
+		w.news = append(w.news, fmt.Sprintf("line log: %v", err))
+	}
 	w.mu.Unlock()
 	if !condemned { // only its name is not known to be on the disk
 		return fmt.Errorf("%w: %w", ErrSync, err)
@@ -161,23 +169,19 @@ func (w *Writer) takeOver(f *file, aside string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c := w.stage; c != nil {
-		w.stage = nil
-		w.q.held -= int64(len(c.buf))
-		chunks = append(chunks, c)
-	}
+	chunks = w.restage(chunks)
 	where := "a file that was renamed or removed"
 	if aside != "" {
 		where = aside
 	}
-	text := fmt.Sprintf("%v: %d lines are written again", f.failed, n)
+	text := fmt.Sprintf("line log %s: lines written again after a failed sync: %d", w.path, n)
 	if aside != "" {
 		text += ", the file is kept as " + aside
 	}
 	if lost > 0 {
 		said := &chunk{buf: notice("%d lines could not be read back from %s, whose sync failed", lost, where), lines: 1, pos: w.safe}
 		chunks = append([]*chunk{said}, chunks...)
-		text += fmt.Sprintf("; %d lines are in no other file", lost)
+		text += fmt.Sprintf("; lines that could not be read back: %d", lost)
 		if w.lostTo == 0 {
 			w.lostFrom = w.safe
 		}
@@ -189,9 +193,30 @@ func (w *Writer) takeOver(f *file, aside string) {
 	w.counts.lost += lost
 	w.counts.setAside++
 	w.written = w.safe
-	w.news = append(w.news, "line log: "+text)
+	w.news = append(w.news, text)
 	f.settle() //nolint:errcheck // its lines are elsewhere
 	f.close()  //nolint:errcheck // the error that matters was that of its sync
+}
+
+// restage puts the stage where it belongs when chunks are to be written again.
+// Called with io and mu held.
+func (w *Writer) restage(chunks []*chunk) []*chunk {
+	c := w.stage
+	switch {
+	case c == nil:
+	case w.f == nil:
+		// The file that it may be in, in part, is not in use any more.
+		w.stage = nil
+		w.q.held -= int64(len(c.buf))
+		chunks = append(chunks, c)
+	case len(chunks) > 0:
+		// It stays the next to be written, since a part may be there. What is behind it
+		// is only when the chunks are, too: so their positions change places.
+		last := chunks[len(chunks)-1]
+		last.pos, last.end = max(last.pos, c.pos), max(last.end, c.end)
+		c.pos = w.safe
+	}
+	return chunks
 }
 
 // Reopen opens the path again, for logrotate and its like: when it returns nil, all

@@ -58,11 +58,27 @@ func TestFailedSync(t *testing.T) {
 		if !slices.Equal(files[aside], []string{"one", "two"}) || len(files) != 2 {
 			t.Errorf("files: %v", files)
 		}
-		if !strings.Contains(r.words(), "1 lines are written again, the file is kept as /var/log/"+aside) {
+		if !strings.Contains(r.words(), "lines written again after a failed sync: 1, the file is kept as /var/log/"+aside) {
+			t.Errorf("said: %s", r.words())
+		}
+		if !strings.HasSuffix(r.words(), "all is synced again") {
 			t.Errorf("said: %s", r.words())
 		}
 		r.close()
 	})
+}
+
+// Close says what it could not write.
+func TestCloseOnAFullDisk(t *testing.T) {
+	r := newRig(t, Options{}, nil)
+	r.fs.SetSpace(0)
+	r.put("lost\n")
+	if err := r.Close(); !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(err.Error(), ": 5 bytes of lines are lost") {
+		t.Errorf("Close = %v", err)
+	}
+	if err := r.Close(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("another Close = %v", err)
+	}
 }
 
 // A disk that fails each sync gets one file a minute set aside, and each waiter is

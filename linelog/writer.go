@@ -68,6 +68,7 @@ type Writer struct {
 	noticed          bool     // a notice was accepted that no settler knows of
 	untold           bool     // lines were lost that no Sync has told of
 	failing          bool     // writes fail
+	unsyncable       bool     // syncs fail
 	err              error    // of the last write or sync, nil if it succeeded
 	lostFrom, lostTo uint64   // positions in (lostFrom, lostTo] may be lost with a file that was set aside
 	counts           counts
@@ -275,8 +276,9 @@ func (w *Writer) Pos() Pos {
 }
 
 // Wait returns nil when the lines of the call that pos came from have reached level,
-// and all before them, but for such as were lost with a file that was set aside. It has the write or
-// the sync begun as soon as possible, and shares it with everyone who waits.
+// and all before them, but for such as were lost with a file that was set aside. It
+// has the write or the sync begun as soon as possible, and shares it with everyone
+// who waits.
 // Appended says that they are in the file, whole, and survive the death of this
 // process; Synced that they and their file survive a power cut.
 //
@@ -348,8 +350,8 @@ func (w *Writer) lost(pos uint64) error {
 
 // Close accepts nothing more, terminates the rests of all streams, writes what is
 // there and syncs it, in two attempts at most, and closes the file. It blocks as
-// long as that takes. nil says that everything that was accepted is synced (on a pipe or a
-// device: written); an error names what is not. A second call, also a concurrent
+// long as that takes. nil says that everything that was accepted is synced (on a pipe
+// or a device: written); an error says that it is not, and how much was not written. A second call, also a concurrent
 // one, waits and returns the same.
 func (w *Writer) Close() error {
 	w.finish.Do(func() { w.finished = w.shut() })
@@ -384,8 +386,13 @@ func (w *Writer) shut() error {
 	for _, f := range files {
 		err = errors.Join(err, f.close())
 	}
-	if err != nil {
-		return fmt.Errorf("close line log: %w", err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err == nil:
+		return nil
+	case w.q.held > 0:
+		return fmt.Errorf("close line log: %w: %d bytes of lines are lost", err, w.q.held)
 	}
-	return nil
+	return fmt.Errorf("close line log: %w", err)
 }
