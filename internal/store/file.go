@@ -28,7 +28,7 @@ type file struct {
 	failed  atomic.Pointer[error] // the sync that failed; such a file is set aside
 	gone    atomic.Bool           // somebody has removed it; failed is set too
 	told    atomic.Bool           // a Synchronize has returned that error
-	marked  bool                  // the file says that a sync has failed; the janitor's
+	marked  atomic.Bool           // the file says that a sync has failed
 }
 
 // reopen goes on with a file that was closed. One from the future, whose last

@@ -116,6 +116,7 @@ func (s *Store) setAsideLate(f *file, why error) {
 	if !f.isAside(why) {
 		return
 	}
+	s.mark(f) // should the disk refuse the name, or the process die before it has it
 	from := filepath.Base(f.w.Path())
 	base, _, archived := strings.Cut(from, "@")
 	if !archived {
@@ -155,26 +156,30 @@ func (s *Store) tellAside(name string, f *file, why error) {
 	s.Event(2, msgSetAside, fmt.Sprintf("%s set aside as %s, since a sync of it failed: what it holds may not survive a power cut: %v", name, filepath.Base(f.w.Path()), why))
 }
 
-// xattrUnsynced marks a current file whose sync has failed. A start that finds it
-// must not make the file whole and trust a sync of its own: the kernel has told of
-// the loss once, and tells no more.
+// xattrUnsynced marks a file whose sync has failed and that is not set aside yet. A
+// start that finds it must not make the file whole and trust a sync of its own: the
+// kernel has told of the loss once, and tells no more.
 const xattrUnsynced = "user.tidemark.unsynced"
 
-// markFailed marks the current files whose sync has failed. They are set aside once
-// a minute at most; the process may die before.
+// markFailed marks the files whose sync has failed. Current ones are set aside once
+// a minute at most, those on their way to the archive when the disk takes their last
+// entries, and names; the process may die before.
 func (s *Store) markFailed() {
-	for _, sl := range s.slots() {
-		sl.mu.Lock()
-		f := sl.f
-		sl.mu.Unlock()
-		if f == nil || f.failed.Load() == nil || f.gone.Load() || f.marked {
-			continue
+	for _, f := range s.open() {
+		if f.failed.Load() != nil && !f.gone.Load() {
+			s.mark(f)
 		}
-		f.marked = true
-		if h, err := s.fs.OpenFile(f.w.Path(), os.O_RDONLY|syscall.O_NOFOLLOW, 0); err == nil {
-			h.SetXattr(xattrUnsynced, []byte("1")) //nolint:errcheck // where there are none, the next start trusts its sync
-			h.Close()                              //nolint:errcheck // nothing was written
-		}
+	}
+}
+
+// mark marks f, once.
+func (s *Store) mark(f *file) {
+	if f.marked.Swap(true) {
+		return
+	}
+	if h, err := s.fs.OpenFile(f.w.Path(), os.O_RDONLY|syscall.O_NOFOLLOW, 0); err == nil {
+		h.SetXattr(xattrUnsynced, []byte("1")) //nolint:errcheck // where there are none, the next start trusts its sync
+		h.Close()                              //nolint:errcheck // nothing was written
 	}
 }
 

@@ -58,6 +58,9 @@ func (s *Store) takeEntry(e fs.DirEntry) (*note, error) {
 		return s.takeLost(name)
 	case archived && !strings.HasSuffix(name, "~") && s.online(name):
 		base, _, _ := strings.Cut(name, "@")
+		if h, failed := s.isUnsynced(name); failed { // its number is known: see followAll
+			return s.putAsideUnsynced(base, name, h)
+		}
 		f, n, err := s.repair(base, name)
 		if sl := s.slotNamed(base); sl != nil && f != nil {
 			sl.continues(f.w.Seqnum())
@@ -145,7 +148,7 @@ func (s *Store) takeCurrent(sl *slot) (*file, *note, error) {
 			return nil, nil, nil
 		}
 	}
-	if errors.Is(err, journal.ErrUnclean) && herr == nil && h.TailEntryBootID == s.cfg.BootID && s.hasXattr(path, xattrUnsynced) {
+	if h, failed := s.isUnsynced(name); errors.Is(err, journal.ErrUnclean) && failed {
 		n, err := s.putAsideUnsynced(sl.base, name, h)
 		return nil, n, err
 	}
@@ -163,18 +166,23 @@ func (s *Store) takeCurrent(sl *slot) (*file, *note, error) {
 	return nil, n, err
 }
 
-// hasXattr reports whether a file has an extended attribute.
-func (s *Store) hasXattr(path, attr string) bool {
-	f, err := s.fs.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+// isUnsynced reports whether an earlier run since the machine was booted has marked
+// a file of ours as one whose sync has failed, and returns its header.
+func (s *Store) isUnsynced(name string) (journal.Header, bool) {
+	h, err := s.header(name)
+	if err != nil || h.MachineID != s.cfg.MachineID || h.TailEntryBootID != s.cfg.BootID || h.State != journal.StateOnline {
+		return h, false
+	}
+	f, err := s.fs.OpenFile(filepath.Join(s.dir, name), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return false
+		return h, false
 	}
 	defer f.Close()
-	return f.HasXattr(attr)
+	return h, f.HasXattr(xattrUnsynced)
 }
 
-// putAsideUnsynced sets a file aside whose last run could not: all of it is stored
-// again.
+// putAsideUnsynced sets a file aside which the last run had not yet: all of it is
+// stored again.
 func (s *Store) putAsideUnsynced(base, name string, h journal.Header) (*note, error) {
 	now, _ := s.clock()
 	kept := journal.DisposedName(base, now, max(h.HeadEntrySeqnum, 1)-1)
@@ -254,6 +262,11 @@ func (s *Store) takeLost(name string) (*note, error) {
 	if err == nil && h.State == journal.StateArchived { // see copying.finish
 		sl.continues(h.SeqnumID, h.TailEntrySeqnum)
 		return nil, s.renameArchived(sl.base, name)
+	}
+	if h, failed := s.isUnsynced(name); failed {
+		sl.raise(h.SeqnumID, h.TailEntrySeqnum)
+		sl.last = max(sl.last, h.TailEntryRealtime)
+		return s.putAsideUnsynced(sl.base, name, h)
 	}
 	f, n, err := s.repair(sl.base, name)
 	if f != nil {
