@@ -412,26 +412,44 @@ func TestSyncedSeqnum(t *testing.T) {
 }
 
 // A field that was submitted twice is stored once and cancels out in xor_hash: its
-// own hash tells that it is damaged, and its absence that it is lost.
+// own hash tells that it is damaged, and its absence that it is lost, also that of
+// the last one, which leaves the others in their places.
 func TestWholeChecksEveryField(t *testing.T) {
 	for what, damage := range map[string]func(field []byte){
 		"changed": func(b []byte) { b[len("TAG=x")-1] ^= 1 },
 		"lost":    func(b []byte) { b[len("TAG")] = 0 },
 	} {
-		w, fs := wMemWriter(t, Options{})
-		if _, _, err := w.TryAppend([]entry.Entry{wAt(wFields("TAG=x", "TAG=x", "A=1"), 100, 100), wAt(wFields("A=1"), 101, 101)}); err != nil {
-			t.Fatal(err)
+		for where, fields := range map[string][]string{"first": {"TAG=x", "TAG=x", "A=1"}, "last": {"A=1", "TAG=x", "TAG=x"}} {
+			w, fs := wMemWriter(t, Options{})
+			if _, _, err := w.TryAppend([]entry.Entry{wAt(wFields(fields...), 100, 100), wAt(wFields("A=1"), 101, 101)}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			b := fs.Bytes(wCrashPath)
+			if n := len(wWhole(t, b, 0, 2)); n != 2 {
+				t.Fatalf("%d entries, want 2", n)
+			}
+			damage(b[bytes.Index(b, []byte("TAG=x")):])
+			if got := wWhole(t, b, 0, 2); len(got) != 1 || got[0].Seqnum != 2 {
+				t.Errorf("%s field %s: %v, want the second entry only", where, what, got)
+			}
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		b := fs.Bytes(wCrashPath)
-		if n := len(wWhole(t, b, 0, 2)); n != 2 {
-			t.Fatalf("%d entries, want 2", n)
-		}
-		damage(b[bytes.Index(b, []byte("TAG=x")):])
-		if got := wWhole(t, b, 0, 2); len(got) != 1 || got[0].Seqnum != 2 {
-			t.Errorf("field %s: %v, want the second entry only", what, got)
+	}
+}
+
+// Nothing proves the number of an entry. One that a damaged file has in the wrong
+// place is left out: numbers only grow, and none comes twice.
+func TestWholeDeliversNoNumberTwice(t *testing.T) {
+	b := wFileBytes(t, Flavour{}, 300)
+	all, extents := wEntriesOf(t, b), wExtents(t, b)
+	for _, to := range []uint64{20, 120, 200} { // before the range, in it, and the one before
+		c := bytes.Clone(b)
+		object.PutU64(c[extents[201][0].from:], object.EntrySeqnum, to)
+		want := slices.Concat(all[100:200], all[201:])
+		if got := wWhole(t, c, 100, 300); !reflect.DeepEqual(got, want) {
+			t.Errorf("entry 201 has the number %d: %d entries, want %d, in order", to, len(got), len(want))
 		}
 	}
 }

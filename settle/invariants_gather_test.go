@@ -70,6 +70,20 @@ func TestInvariant20GatherBeginsWhenAsManyHaveQueued(t *testing.T) {
 	}
 }
 
+// A bell that was rung before the gather began is heard during it.
+func TestInvariant20GatherIsNotEndedByALateBell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, waits := crowded(t, Options{Policy: All()}, nil)
+		r.at(21 * ms)
+		r.bell.Ring()
+		r.want(firstTwo()...)
+		r.at(time.Second)
+		r.wantAnswers(waits, 32500*time.Microsecond, nil)
+		r.want(firstTwo(call{22500 * time.Microsecond, 6, nil})...)
+		r.close(nil)
+	})
+}
+
 func TestInvariant20LastCallerRunsTheEffectItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := ""
