@@ -20,6 +20,9 @@ var errTooLong = errors.New("message too long")
 // comes.
 const firstBuffer = 4 << 10
 
+// longReply is the size of a reply from which on its buffer is let go.
+const longReply = 64 << 10
+
 // conn is one client. Only its own goroutine uses it, but for the deadline.
 type conn struct {
 	server *Server
@@ -31,8 +34,9 @@ type conn struct {
 
 	buf   []byte // read and not yet consumed bytes: buf[start:]
 	start int
-	held  int  // guarded by server.mu; size of a large buf, counted there
-	half  bool // a message has begun and not ended
+	out   bytes.Buffer // of the last reply
+	held  int          // guarded by server.mu; size of a large buf, counted there
+	half  bool         // a message has begun and not ended
 }
 
 // call is one message of a client.
@@ -179,17 +183,23 @@ func parseCall(message []byte) (call, error) {
 	return in, nil
 }
 
+// send writes a reply, from a buffer that is kept for the next one unless it is long.
 func (c *conn) send(out reply) error {
-	message, err := json.Marshal(out)
-	if err != nil {
+	if c.out.Cap() > longReply {
+		c.out = bytes.Buffer{}
+	}
+	c.out.Reset()
+	if err := json.NewEncoder(&c.out).Encode(out); err != nil {
 		return err
 	}
-	if len(message) > c.server.limits.Message {
+	message := c.out.Bytes()
+	if len(message)-1 > c.server.limits.Message {
 		return errTooLong
 	}
+	message[len(message)-1] = 0 // where Encode ends the line
 	if err := c.wire.limitWrite(c.server.unread); err != nil {
 		return err
 	}
-	_, err = c.wire.Write(append(message, 0))
+	_, err := c.wire.Write(message)
 	return err
 }
