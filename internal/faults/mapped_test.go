@@ -11,7 +11,7 @@ import (
 // TestNothingIsMapped: a daemon maps no journal file, whatever it is asked: a
 // goroutine that waits for the disk in a page fault would hold up all others.
 func TestNothingIsMapped(t *testing.T) {
-	needTool(t, "strace")
+	needStrace(t)
 	p := newPlace(t, t.TempDir(), "Sync=50ms", "SystemMaxFileSize=512K")
 	trace := filepath.Join(t.TempDir(), "trace")
 	for range 2 { // the second finds files
