@@ -28,6 +28,7 @@ type place struct {
 	data, run, conf string
 	log             string // a file with what daemons printed for the operator
 	notify          string // a service manager's socket
+	flags           []string
 }
 
 // newPlace is a place with its files in data, and lines of configuration.
@@ -96,7 +97,8 @@ func (p place) start(wrapper ...string) (*daemon, error) {
 
 // launch starts a daemon and returns what it prints.
 func (p place) launch(wrapper ...string) (d *daemon, out *os.File, err error) {
-	args := append(wrapper, p.bin, "serve", "--data", p.data, "--run", p.run, "--http", "127.0.0.1:0", "--config", p.conf)
+	args := append(wrapper, p.bin, "serve", "--data", p.data, "--run", p.run, "--http", "127.0.0.1:0")
+	args = append(append(args, p.flags...), "--config", p.conf)
 	d = &daemon{place: p, cmd: exec.Command(args[0], args[1:]...), exited: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

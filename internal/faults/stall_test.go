@@ -27,7 +27,9 @@ type scene struct {
 	ears    *ears              // a service manager's
 	follow  <-chan string      // messages that `query -f` shows
 	n       int                // messages sent
-	noSpace bool               // files cannot be allocated
+	access  string             // access log
+	pings   int
+	noSpace bool // files cannot be allocated
 }
 
 // kinds are the sockets that promise nothing.
@@ -37,8 +39,10 @@ func newScene(t *testing.T, data string, lines ...string) *scene {
 	t.Helper()
 	p := newPlace(t, data, lines...)
 	p.notify = filepath.Join(p.run, "notify")
+	access := filepath.Join(filepath.Dir(data), "access.log") // on the same disk
+	p.flags = []string{"--access-log", access, "--access-log-sync", "50ms"}
 	ears := listen(t, p.notify)
-	s := &scene{daemon: start(t, p), t: t, ctx: guarded(t), ears: ears, open: map[string]*sender{}}
+	s := &scene{daemon: start(t, p), t: t, ctx: guarded(t), ears: ears, access: access, open: map[string]*sender{}}
 	for _, kind := range kinds {
 		c, err := p.dial(kind)
 		noError(t, err)
@@ -145,11 +149,20 @@ func (s *scene) commands() {
 	if _, err := s.call(s.ctx, control.MethodGetInterface, map[string]string{"interface": "io.systemd.Journal"}); err != nil {
 		s.t.Errorf("%s: %v", control.MethodGetInterface, err)
 	}
-	for _, page := range []string{"healthz", "readyz", "metrics"} {
+	for _, page := range []string{"healthz", "readyz", "metrics", "ping"} {
 		if _, err := s.request(s.ctx, http.MethodGet, page, "text/plain", ""); err != nil {
 			s.t.Errorf("%s: %v", page, err)
 		}
 	}
+	s.pings++
+}
+
+// logged counts the pings in the access log.
+func (s *scene) logged() int {
+	s.t.Helper()
+	b, err := os.ReadFile(s.access)
+	noError(s.t, err)
+	return strings.Count(string(b), "GET /ping ")
 }
 
 // rotate begins new files, by command and by signal.
@@ -178,6 +191,7 @@ func (s *scene) everything(rotations int) {
 		s.appends()
 		s.commands()
 	}
+	until(s.t, "the lines of the access log", func() bool { return s.logged() == s.pings })
 	s.alive()
 }
 
@@ -217,6 +231,9 @@ func (s *scene) check() {
 		}
 	}
 	verify(s.t, s.data)
+	if n := s.logged(); n != s.pings {
+		s.t.Errorf("%d lines in the access log, want %d", n, s.pings)
+	}
 }
 
 func anyPrefix(found map[string]int, prefix string) bool {
@@ -234,7 +251,7 @@ func anyPrefix(found map[string]int, prefix string) bool {
 func TestNothingWaitsForASync(t *testing.T) {
 	for _, policy := range []string{"auto", "50ms"} {
 		t.Run(policy, func(t *testing.T) {
-			s := newScene(t, t.TempDir(), "Sync="+policy)
+			s := newScene(t, filepath.Join(t.TempDir(), "data"), "Sync="+policy)
 			h := hold(t, s.daemon, syncs...)
 			noError(t, s.open["native"].send(s.message("native")))
 			synced, uploaded := s.synchronize(), make(chan error, 1)
@@ -281,7 +298,7 @@ func (s *scene) shutdown(h *tracer) {
 // TestNothingWaitsForSpace: the same while the allocation of space is held, but
 // for rotations, of which each needs a file with space.
 func TestNothingWaitsForSpace(t *testing.T) {
-	s := newScene(t, t.TempDir(), "Sync=50ms")
+	s := newScene(t, filepath.Join(t.TempDir(), "data"), "Sync=50ms")
 	h := hold(t, s.daemon, "fallocate")
 	s.noSpace = true
 	s.everything(1)
