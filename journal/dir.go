@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tidemark-log/tidemark/entry"
@@ -41,28 +42,51 @@ func validNamespace(s string) bool {
 // OpenDir opens all journal files of the directories and of those of their
 // subdirectories that IsSubdirName, to be read by pread. What cannot be opened
 // is collected in Skipped; it fails when none of the directories can be listed.
+// Files that get another name meanwhile, as in a rotation, are not missed.
 func OpenDir(dirs ...string) (*Journal, error) { return ReadOptions{}.OpenDir(dirs...) }
+
+// dirLooks bounds how often directories are listed in which names change.
+const dirLooks = 20
 
 // OpenDir is OpenDir with options.
 func (o ReadOptions) OpenDir(dirs ...string) (*Journal, error) {
 	j := o.New()
-	listed := false
-	for _, dir := range dirs {
-		paths, err := FilesIn(dir)
-		if err != nil {
-			j.skipped = append(j.skipped, err)
+	var paths []string // that were opened
+	stable := false
+	for look := 0; look < dirLooks && !stable; look++ {
+		now, unlisted := o.listDirs(dirs)
+		if len(unlisted) > 0 && len(unlisted) == len(dirs) && len(now) == 0 {
+			return nil, errors.Join(append(unlisted, j.Close())...)
 		}
-		listed = listed || err == nil || len(paths) > 0
+		if stable = look > 0 && slices.Equal(now, paths); stable {
+			break
+		}
+		paths, j.skipped = now, unlisted
 		for _, p := range paths {
 			if err := j.Add(p); err != nil {
 				j.skipped = append(j.skipped, err)
 			}
 		}
 	}
-	if !listed && len(dirs) > 0 {
-		return nil, errors.Join(j.skipped...)
+	if !stable { // what has gone has another name, or was removed
+		j.skipped = slices.DeleteFunc(j.skipped, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })
 	}
 	return j, nil
+}
+
+// listDirs lists what OpenDir is to open, and why directories could not be listed.
+func (o ReadOptions) listDirs(dirs []string) (paths []string, unlisted []error) {
+	for _, dir := range dirs {
+		list, err := FilesIn(dir)
+		if err != nil {
+			unlisted = append(unlisted, err)
+		}
+		paths = append(paths, list...)
+	}
+	if o.Want != nil {
+		paths = slices.DeleteFunc(paths, func(p string) bool { return !o.Want(p) })
+	}
+	return paths, unlisted
 }
 
 // FilesIn lists the paths that OpenDir would open in dir, sorted within each

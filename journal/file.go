@@ -26,6 +26,8 @@ type ReadOptions struct {
 	// only while the header says, as tidemark's does, that links are missing. For
 	// followers.
 	Scan bool
+	// Want tells which of the files in a directory OpenDir opens. Nil: all.
+	Want func(path string) bool
 }
 
 // File is one journal file, open for reading. A live file may be read at any

@@ -154,18 +154,10 @@ func (a *queryArgs) openDirs(o journal.ReadOptions, dirs []string) (*journal.Jou
 	if len(dirs) == 0 {
 		return o.New(), nil
 	}
-	if !a.system && !a.user {
-		return o.OpenDir(dirs...)
+	if a.system || a.user {
+		o.Want = a.wants
 	}
-	var wanted []string
-	for _, dir := range dirs {
-		paths, err := journal.FilesIn(dir)
-		if err != nil && len(dirs) == 1 && len(paths) == 0 {
-			return nil, err
-		}
-		wanted = append(wanted, slices.DeleteFunc(paths, func(p string) bool { return !a.wants(p) })...)
-	}
-	return o.Open(wanted)
+	return o.OpenDir(dirs...)
 }
 
 // followed is a follower with what it has to close.

@@ -76,7 +76,7 @@ func (a *queryArgs) runCommand(ctx context.Context, stderr io.Writer) (done bool
 			continue
 		}
 		found = true
-		if err := v.file(ctx, name); err != nil {
+		if err := v.listed(ctx, name, len(a.files) == 0); err != nil {
 			return true, err
 		}
 	}
