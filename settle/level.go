@@ -35,5 +35,5 @@ func ParseLevel(s string) (Level, error) {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("invalid ack level %q: want appended, synced or replicated", s)
+	return 0, fmt.Errorf("invalid ack level %q: want appended or synced", s)
 }

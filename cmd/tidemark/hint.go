@@ -91,6 +91,8 @@ func serveStep(err error) error {
 		return withStep(err, "ports below 1024 are root's: choose another with --http ADDRESS:PORT, or --http off")
 	case about("listen on "):
 		return withStep(err, "choose another with --http ADDRESS:PORT, or --http off")
+	case about("access log: "):
+		return withStep(err, "name a file in a directory that you may write to with --access-log")
 	case about("run directory: "):
 		return withStep(err, "choose a directory that you may write to with --run")
 	case !slices.Contains([]syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOENT, syscall.ENOTDIR}, errno):

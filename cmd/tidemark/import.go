@@ -33,8 +33,8 @@ their own. Without IN, or for -, standard input is read. An existing file is
 continued; a new one is made when the first entry has been read.
 
 When the file is full, an entry's monotonic time goes backwards within a boot, or
-the clock by more than ten seconds, the file gets an archive's name, FILE@….journal, and FILE.journal begins anew.
-Every file that was written is printed.`,
+the clock by more than ten seconds, the file gets an archive's name,
+FILE@….journal, and FILE.journal begins anew. Every file that was written is printed.`,
 		Example: `  journalctl -o export | tidemark import -o copy.journal
   tidemark import -o all.journal monday.export tuesday.export`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,7 +110,7 @@ func (r *importRun) run(ctx context.Context, names []string) error {
 		_ = in.Close() // only read
 	}
 	if r.invalid > 0 {
-		_, _ = fmt.Fprintf(r.notes, "tidemark import: %d entries left out: %v\n", r.invalid, r.why)
+		_, _ = fmt.Fprintf(r.notes, "tidemark import: %s left out: %v\n", plural(r.invalid, "entries"), r.why)
 	}
 	switch {
 	case r.failed != nil:
@@ -128,7 +128,7 @@ func (r *importRun) run(ctx context.Context, names []string) error {
 		if r.before > 0 {
 			after = fmt.Sprintf(" added to the %d it had", r.before)
 		}
-		_, _ = fmt.Fprintf(r.out, "%s: %d entries%s\n", r.w.Path(), r.written, after)
+		_, _ = fmt.Fprintf(r.out, "%s: %s%s\n", r.w.Path(), plural(r.written, "entries"), after)
 	default:
 		err = fmt.Errorf("%w; %s is not complete: remove it and import again", cmp.Or(err, closeErr), r.w.Path())
 	}
@@ -334,10 +334,10 @@ func (r *importRun) rotate(ctx context.Context, reason string) error {
 	}
 	r.clearProgress()
 	if r.before > 0 {
-		_, _ = fmt.Fprintf(r.out, "%s: the %d entries that %s held before, and %d new ones, have moved here: %s\n",
-			archive, r.before, r.path, r.written, reason)
+		_, _ = fmt.Fprintf(r.out, "%s: the %s that %s held before, and %d new, have moved here: %s\n",
+			archive, plural(r.before, "entries"), r.path, r.written, reason)
 	} else {
-		_, _ = fmt.Fprintf(r.out, "%s: %d entries, continued: %s\n", archive, r.written, reason)
+		_, _ = fmt.Fprintf(r.out, "%s: %s, continued: %s\n", archive, plural(r.written, "entries"), reason)
 	}
 	o := r.options()
 	o.SeqnumID, o.Seqnum = id, tail
@@ -364,7 +364,7 @@ func (r *importRun) report(c entry.ExportCounts) {
 		{c.Untimed, "entries without __REALTIME_TIMESTAMP"},
 	} {
 		if x.n > 0 {
-			_, _ = fmt.Fprintf(r.notes, "tidemark import: %d %s left out\n", x.n, x.what)
+			_, _ = fmt.Fprintf(r.notes, "tidemark import: %s left out\n", plural(x.n, x.what))
 		}
 	}
 }

@@ -156,7 +156,12 @@ func newHelpCmd() *cobra.Command {
 		Use:     "help [VERB]",
 		Short:   "Show examples and options of a verb",
 		Example: "  tidemark help serve",
-		Args:    cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("name one verb, not %q", args)
+			}
+			return nil
+		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var names []cobra.Completion
 			for _, verb := range cmd.Root().Commands() {

@@ -139,7 +139,10 @@ func (a *queryArgs) sayNoFiles(stderr io.Writer) {
 	case a.user && !a.system:
 		kind = "journal files of user " + strconv.Itoa(os.Getuid())
 	}
-	if a.directory == "" && len(a.files) == 0 {
+	switch {
+	case a.user && !a.system:
+		hint = "leave --user out to see all that you may read"
+	case a.directory == "" && len(a.files) == 0:
 		hint = "is the daemon running? Start it with tidemark serve, or " + hint
 	}
 	where := strings.Join(a.looked, " or ")

@@ -217,8 +217,8 @@ func TestSendAckFailsHalfWay(t *testing.T) {
 
 func TestAckLevel(t *testing.T) {
 	for value, want := range map[string]string{
-		"soon":       `--ack: invalid ack level "soon": want appended, synced or replicated`,
-		"":           `--ack: invalid ack level "": want appended, synced or replicated`,
+		"soon":       `--ack: invalid ack level "soon": want appended or synced`,
+		"":           `--ack: invalid ack level "": want appended or synced`,
 		"replicated": "--ack replicated: the daemon has no target to replicate to: want appended or synced",
 	} {
 		if code, line := sendAck(t, &ackDaemon{}, strings.NewReader(""), "--ack", value, "hi"); code != exitUsage || line != want {

@@ -74,7 +74,13 @@ func (f *serveFlags) load(cmd *cobra.Command) (config.Config, []config.Warning, 
 			return c, warnings, err
 		}
 	}
-	return c, warnings, f.apply(cmd, &c)
+	if err := f.apply(cmd, &c); err != nil {
+		return c, warnings, err
+	}
+	if cmd.Flags().Changed("access-log-sync") && c.AccessLog == "" {
+		return c, warnings, usagef("--access-log-sync: there is no access log: name one with --access-log FILE")
+	}
+	return c, warnings, nil
 }
 
 // apply sets what the flags say.

@@ -10,8 +10,11 @@ import (
 // countText says in words what the daemon has counted: how often, and what of it
 // was lost or changed. A reason without words is shown as it is.
 func countText(c control.Count) string {
-	if c.Name == "http" && c.Reason == "bytes" {
+	switch c.Name + " " + c.Reason {
+	case "http bytes":
 		return bytesText(c.N) + " of accepted lines"
+	case "upload bytes":
+		return bytesText(c.N) + " of bodies, uncompressed"
 	}
 	words, ok := countWords(c.Name, c.Reason)
 	if !ok {
@@ -37,25 +40,26 @@ func plural(n uint64, words string) string {
 func countWords(name, reason string) (words string, ok bool) {
 	for _, m := range []map[string]string{
 		{
-			"peer lookups":     "lookups in /proc of who sends",
-			"peer gone":        "messages of processes that had ended before they were looked at",
-			"peer pid_reused":  "pids that had passed to another process",
-			"http level":       "lines dropped: above MaxLevelStore",
-			"native bad_names": "fields dropped: invalid names",
-			"kmsg bad_names":   "fields dropped: invalid names",
-			"stdout streams":   "streams opened",
+			"peer lookups":           "lookups in /proc of who sends",
+			"peer gone":              "messages of processes that had ended before they were looked at",
+			"peer pid_reused":        "pids that had passed to another process",
+			"http level":             "lines dropped: above MaxLevelStore",
+			"varlink level":          "entries dropped: above MaxLevelStore",
+			"native bad_names":       "fields dropped: invalid names",
+			"native too_many_fields": "entries dropped: too many fields",
+			"kmsg bad_names":         "fields dropped: invalid names",
+			"stdout streams":         "streams opened",
 		},
 		{
 			"entries":           "entries taken",
 			"noise":             "lines dropped: the last of a datagram, without its newline",
 			"malformed":         "messages dropped: malformed",
-			"too_many":          "entries dropped: too many fields",
 			"too_large":         "entries dropped: too large",
 			"empty":             "entries dropped: empty",
 			"truncated":         "messages dropped: longer than a datagram may be",
 			"control_truncated": "messages dropped: their ancillary data was cut",
 			"unexpected_fds":    "messages dropped: they passed descriptors where none belong",
-			"fd_path":           "messages dropped: their file is on no memory file system",
+			"fd_path":           "messages dropped: their file is neither sealed nor in a temporary directory",
 			"fd_kind":           "messages dropped: what they passed is no regular file",
 			"fd_size":           "messages dropped: their file is empty or has holes",
 			"fd_rate":           "messages dropped: their user passes too many large files",
@@ -80,27 +84,38 @@ func countWords(name, reason string) (words string, ok bool) {
 			"buffer_full":     "requests refused: the buffer was full",
 			"disk_full":       "requests refused: the disk was full",
 			"failed":          "requests failed",
-			"bad_type":        "requests refused: neither JSON lines nor gzip of them",
+			"bad_type":        "requests refused: a Content-Type or Content-Encoding not taken there",
 			"bad_host":        "requests refused: a foreign Host",
 			"bad_origin":      "requests refused: a browser sent them for another site",
 		},
-		{
-			"store unstorable":    "entries left out: no file can hold them",
-			"store clock_step":    "steps back of the clock bridged",
-			"store disk_full":     "times a write met a full disk",
-			"store lost_event":    "events of tidemark's own lost: no room",
-			"store rotation":      "rotations",
-			"store removed_file":  "files removed for space or age",
-			"store read_back":     "entries that a failed sync had left, stored again",
-			"store not_read_back": "entries that a failed sync had left and that could not be read back",
-		},
+		partWords(),
 	} {
 		if words, ok = m[name+" "+reason]; ok {
 			return words, true
 		}
-		if words, ok = m[reason]; ok && name != "store" {
+		if words, ok = m[reason]; ok && name != "store" && name != "access_log" {
 			return words, true
 		}
 	}
 	return "", false
+}
+
+// partWords are those of what parts count that take no messages.
+func partWords() map[string]string {
+	return map[string]string{
+		"store unstorable":     "entries left out: no file can hold them",
+		"store clock_step":     "steps back of the clock bridged",
+		"store disk_full":      "times a write met a full disk",
+		"store lost_event":     "events of tidemark's own lost: no room",
+		"store rotation":       "rotations",
+		"store removed_file":   "files removed for space, number or age",
+		"upload rotation":      "rotations",
+		"upload order_break":   "rotations because the order broke",
+		"access_log dropped":   "lines dropped: no room",
+		"access_log lost":      "lines lost: in a file whose sync failed",
+		"access_log failed":    "requests waited for their line in vain",
+		"access_log set_aside": "files set aside: their sync failed",
+		"store read_back":      "entries that a failed sync had left, stored again",
+		"store not_read_back":  "entries that a failed sync had left and that could not be read back",
+	}
 }

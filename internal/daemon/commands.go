@@ -76,6 +76,7 @@ func (d *daemon) Append(ctx context.Context, from control.Peer, entries []entry.
 			if levelOf(e) > d.config().MaxLevelStore {
 				done.Dropped++
 				done.Accepted++
+				d.called.level.Add(1)
 				continue
 			}
 			e.Owner = from.UID
@@ -89,6 +90,7 @@ func (d *daemon) Append(ctx context.Context, from control.Peer, entries []entry.
 			}
 			all.Join(t)
 			done.Accepted++
+			d.called.entries.Add(1)
 		}
 		return nil
 	})

@@ -74,6 +74,7 @@ type daemon struct {
 	signals   chan os.Signal
 	unsaid    []string // warnings that wait for the store, to become entries too
 	decoded   jsonCounts
+	called    struct{ entries, level atomic.Uint64 } // of varlink's Append: taken, above MaxLevelStore
 
 	teller   atomic.Pointer[settle.Settler] // tells the service manager; nil: there is none
 	changes  atomic.Uint64                  // in the state of which it is to be told

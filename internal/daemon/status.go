@@ -56,6 +56,10 @@ func (d *daemon) look() snapshot {
 		web.Count{Name: "http", Reason: "null_values", N: d.decoded.null.Load()},
 		web.Count{Name: "http", Reason: "too_many_fields", N: d.decoded.tooMany.Load()},
 	)
+	s.Counts = append(s.Counts,
+		web.Count{Name: "varlink", Reason: "entries", N: d.called.entries.Load()},
+		web.Count{Name: "varlink", Reason: "level", N: d.called.level.Load()},
+	)
 	for _, c := range st.Counts {
 		s.Counts = append(s.Counts, web.Count{Name: "store", Reason: c.Reason, N: c.N})
 	}

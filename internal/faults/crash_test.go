@@ -97,16 +97,17 @@ const cutsPerLife = 5
 // once, and every file verifies or was set aside.
 func TestCrashPowerCut(t *testing.T) {
 	first, n := seeds(t, 4)
-	promised := 0
+	lives, promised := 0, 0
 	for seed := first; seed < first+n && !t.Failed(); seed += cutsPerLife {
 		policy := policies()[seed/cutsPerLife%uint64(len(policies()))]
 		t.Run(fmt.Sprintf("seed %d %s", seed, policy), func(t *testing.T) {
 			images := min(cutsPerLife, first+n-seed)
 			defer repeat(t, "TestCrashPowerCut", seed, images)
 			promised += cutLife(t, seed, images, policy)
+			lives++ // not where there is no disk to cut: that skips
 		})
 	}
-	if promised == 0 {
+	if lives > 0 && promised == 0 {
 		t.Error(errNothing)
 	}
 	t.Logf("%d images, %d promises looked up in them", n, promised)

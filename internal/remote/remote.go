@@ -326,7 +326,7 @@ func (f *Files) Rotate(ctx context.Context) error {
 		if p.w == nil || p.w.Stats().Entries == 0 {
 			return nil
 		}
-		return p.rotate("asked to")
+		return p.rotate("asked for")
 	})
 }
 

@@ -142,7 +142,7 @@ func (s *Store) vacuum(need uint64) (next time.Duration, err error) {
 		s.counts.removed.Add(uint64(len(removed)))
 		s.refused.Store(0)
 		s.janitor.Ring()
-		s.Event(6, msgRemoved, fmt.Sprintf("removed %d files, %d bytes: %s", len(removed), freed, strings.Join(removed, "; ")))
+		s.Event(6, msgRemoved, fmt.Sprintf("removed %d bytes: %s", freed, strings.Join(removed, "; ")))
 	}
 	return next, nil
 }

@@ -143,7 +143,7 @@ func storeCases() []ingestCase {
 func refusedCases() []ingestCase {
 	return []ingestCase{
 		{name: "replicated", query: "?ack=replicated", body: "{a}\n", status: 400, answer: `{"accepted":0,"error":"ack=replicated: no target to replicate to is configured"}`},
-		{name: "unknown level", query: "?ack=soon", body: "{a}\n", status: 400, answer: `{"accepted":0,"error":"invalid ack level \"soon\": want appended, synced or replicated"}`},
+		{name: "unknown level", query: "?ack=soon", body: "{a}\n", status: 400, answer: `{"accepted":0,"error":"invalid ack level \"soon\": want appended or synced"}`},
 		{
 			name: "bad line keeps the ones before", query: "?ack=synced", body: "{a}\n\nb\n{c}\n", status: 400,
 			answer: `{"accepted":1,"ack":"synced","error":"line 3: want an object","line":3}`,

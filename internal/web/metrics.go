@@ -80,7 +80,7 @@ func (s *Server) metrics() http.Handler {
 
 // descs describes every metric once.
 type descs struct {
-	info, entries, bytes, refused, syncs, syncErrors, syncSeconds,
+	info, entries, bytes, refused, events, syncs, syncErrors, syncSeconds,
 	unsynced, unsyncedBytes, unsyncedAge, buffered, buffer, usage, available, full,
 	effects, records, turns,
 	logLines, logUnsynced, logSyncs, logSyncErrors, logBuffered, logBuffer *prometheus.Desc
@@ -95,6 +95,7 @@ func newDescs() descs {
 		entries:       desc("entries_total", "Entries taken, by the path they came on.", "transport"),
 		bytes:         desc("received_bytes_total", "Bytes of the entries taken, by the path they came on.", "transport"),
 		refused:       desc("refused_total", "Entries, fields or messages dropped, refused or changed, by path and reason.", "transport", "reason"),
+		events:        desc("events_total", "What else happened, and is no loss, by part and event.", "part", "event"),
 		syncs:         desc("syncs_total", "Syncs of journal files."),
 		syncErrors:    desc("sync_errors_total", "Syncs that failed."),
 		syncSeconds:   desc("sync_seconds_total", "Time spent in syncs."),
@@ -121,7 +122,7 @@ func newDescs() descs {
 // all lists the descriptions.
 func (d *descs) all() []*prometheus.Desc {
 	return []*prometheus.Desc{
-		d.info, d.entries, d.bytes, d.refused, d.syncs, d.syncErrors, d.syncSeconds,
+		d.info, d.entries, d.bytes, d.refused, d.events, d.syncs, d.syncErrors, d.syncSeconds,
 		d.unsynced, d.unsyncedBytes, d.unsyncedAge, d.buffered, d.buffer, d.usage, d.available, d.full,
 		d.effects, d.records, d.turns,
 		d.logLines, d.logUnsynced, d.logSyncs, d.logSyncErrors, d.logBuffered, d.logBuffer,
@@ -228,6 +229,8 @@ func (c *collector) count(ch chan<- prometheus.Metric, n Count) {
 		ch <- prometheus.MustNewConstMetric(c.d.entries, prometheus.CounterValue, float64(n.N), n.Name)
 	case "bytes":
 		ch <- prometheus.MustNewConstMetric(c.d.bytes, prometheus.CounterValue, float64(n.N), n.Name)
+	case "streams", "lookups", "rotation", "removed_file", "clock_step", "read_back":
+		ch <- prometheus.MustNewConstMetric(c.d.events, prometheus.CounterValue, float64(n.N), n.Name, n.Reason)
 	default:
 		ch <- prometheus.MustNewConstMetric(c.d.refused, prometheus.CounterValue, float64(n.N), n.Name, n.Reason)
 	}
