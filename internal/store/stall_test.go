@@ -178,6 +178,8 @@ func TestPreparedFileCannotBeSynced(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		operator.mu.Lock()
+		defer operator.mu.Unlock()
 		if n := strings.Count(strings.Join(operator.lines, "\n"), "sync the next file"); n != 1 {
 			t.Errorf("said %d times, want 1: %q", n, operator.lines)
 		}
