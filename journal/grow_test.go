@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -21,8 +20,13 @@ func TestGrowsByWhatThereIs(t *testing.T) {
 	have := w.Stats().Allocated
 	mem.SetSpace(2 << 20)
 	n := 0
+	r := rand.New(rand.NewPCG(1, 2))
 	for ; w.Stats().Allocated < have+1<<20; n++ {
-		e := wFields(fmt.Sprintf("MESSAGE=%d %01000d", n, n))
+		b := make([]byte, 40_000) // does not compress
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		e := wFields("A=1", "B="+string(b))
 		pos, _, err := w.TryAppend([]entry.Entry{e})
 		if err == nil {
 			err = w.Wait(t.Context(), pos, settle.Appended)

@@ -35,7 +35,7 @@ type dueRig struct {
 
 func newDueRig(t *testing.T, index time.Duration) *dueRig {
 	t.Helper()
-	w, mem := wMemWriter(t, Options{MaxSize: 16 << 20, Index: index})
+	w, mem := wMemWriter(t, Options{MaxSize: 4 << 20, Index: index})
 	return &dueRig{Writer: w, t: t, mem: mem}
 }
 

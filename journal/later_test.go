@@ -178,7 +178,7 @@ func TestSecureFailsForGood(t *testing.T) {
 // continued, repaired, or to be read from a file that is neither.
 func TestCrashPowerCutsOfAReopenedFile(t *testing.T) {
 	outcomes := map[string]int{}
-	for i := range crashRuns(15) {
+	for i := range crashRuns(6) {
 		seed := uint64(i)
 		synctest.Test(t, func(t *testing.T) {
 			s := newWScene(seed)

@@ -150,7 +150,7 @@ func TestOrderOfSeveralFiles(t *testing.T) {
 	begun.Store(true)
 	r := rand.New(rand.NewPCG(3, 4))
 	n := 0
-	for range 120 {
+	for range inFull(120, 50) {
 		w := writers[r.IntN(3)]
 		var batch []entry.Entry
 		for range 1 + r.IntN(5) {

@@ -36,7 +36,7 @@ func TestRemoveWhileReading(t *testing.T) {
 		readerMust(t, w.Close())
 	}
 	for gone := range files {
-		for read := 1; read < len(from); read++ {
+		for read := 1; read < len(from); read += inFull(1, 3) {
 			for _, back := range []bool{false, true} {
 				removeTest{paths, from, gone, read, back}.run(t)
 			}

@@ -127,7 +127,7 @@ func checkRepair(t *testing.T, damaged []byte) {
 func TestStressRepairOfDamagedFiles(t *testing.T) {
 	for _, fl := range []Flavour{{}, {Regular: true, Unkeyed: true}} {
 		b := wFileBytes(t, fl, 150)
-		for seed := range uint64(crashRuns(120)) {
+		for seed := range uint64(crashRuns(40)) {
 			t.Run(fmt.Sprintf("regular %v seed %d", fl.Regular, seed), func(t *testing.T) { checkRepair(t, wDamage(b, seed)) })
 		}
 	}

@@ -49,7 +49,7 @@ func TestRepairKeepsAllThatWasAppended(t *testing.T) {
 	for name, fl := range wFlavours {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path, want := wOpenThenCopy(t, fl, 1, 3, 100, 700, 1, 20)
+			path, want := wOpenThenCopy(t, fl, 1, 3, 50, inFull(700, 150), 1, 20)
 			if _, err := OpenWriter(path, Options{}); !errors.Is(err, ErrUnclean) {
 				t.Fatalf("OpenWriter of an unclean file: %v", err)
 			}
@@ -78,7 +78,7 @@ func TestRepairKeepsAllThatWasAppended(t *testing.T) {
 			}
 			g := newWGen(12)
 			g.rt, g.mono = 1_800_000_000_000_000, 1_000_000_000
-			more := g.batch(300)
+			more := g.batch(100)
 			if _, _, err := w.Append(t.Context(), more); err != nil {
 				t.Fatal(err)
 			}

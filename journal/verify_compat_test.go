@@ -19,7 +19,7 @@ import (
 
 // verifyMutations is how many damaged files the comparison with journalctl
 // makes of each sample; TIDEMARK_VERIFY_MUTATIONS overrides it.
-const verifyMutations = 10
+const verifyMutations = 5
 
 // vDamage changes some bytes of a good file and says what it did.
 func vDamage(r *rand.Rand, b []byte) string {

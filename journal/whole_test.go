@@ -112,7 +112,7 @@ func wHalves(t testing.TB, fl Flavour) (old, b []byte) {
 // pages, the header's maybe. The entries that lie elsewhere are delivered as they
 // were, no other.
 func TestWholeLeavesOutWhatWasLost(t *testing.T) {
-	for i := range uint64(crashRuns(60)) {
+	for i := range uint64(crashRuns(25)) {
 		r := rand.New(rand.NewPCG(i, 1))
 		old, b := wHalves(t, Flavour{Regular: i%3 == 1, Unkeyed: i%3 == 2})
 		all, extents := wEntriesOf(t, b), wExtents(t, b)

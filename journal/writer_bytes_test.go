@@ -126,7 +126,7 @@ func TestWriterWritesTheBytesOfJournalRemote(t *testing.T) {
 		name := fmt.Sprintf("regular %v unkeyed %v", fl.Regular, fl.Unkeyed)
 		t.Run(name, func(t *testing.T) {
 			g := newWGen(7)
-			entries := g.batch(map[bool]int{false: 800, true: 6000}[fl.Unkeyed])
+			entries := g.batch(map[bool]int{false: 800, true: inFull(6000, 3000)}[fl.Unkeyed])
 			g.newBoot()
 			entries = append(entries, g.batch(500)...)
 			want := wRemoteFile(t, entries, fl)

@@ -182,9 +182,18 @@ func crashRuns(few int) int {
 	return few
 }
 
+// inFull is how often a test does what it does: long with TIDEMARK_FULL, else short.
+func inFull(long, short int) int {
+	if os.Getenv("TIDEMARK_FULL") != "" {
+		return long
+	}
+	return short
+}
+
 // Every operation fails once, in each kind. The writer goes on, loses nothing,
 // and what it left repairs to at least what was acknowledged.
 func TestWriterFaultAtEveryCall(t *testing.T) {
+	steps := inFull(25, 9)
 	kinds := map[string]crashfs.Kind{"not done": crashfs.NotDone, "done but failed": crashfs.DoneButFailed, "short": crashfs.Short}
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +203,7 @@ func TestWriterFaultAtEveryCall(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newWScene(uint64(n))
 					s.fs.FailAt(n, kind, syscall.EIO)
-					s.play(t.Context(), Flavour{}, 25)
+					s.play(t.Context(), Flavour{}, steps)
 					calls = s.fs.Calls()
 					if s.createErr != nil {
 						// Who gets no file from open cannot know that there is one.
@@ -226,14 +235,14 @@ func TestWriterFaultAtEveryCall(t *testing.T) {
 // The process dies in the middle of every write in turn. Everything that was
 // acknowledged as appended comes back; also when the repair dies.
 func TestCrashKilledWriter(t *testing.T) {
-	runs := crashRuns(150)
+	runs := crashRuns(50)
 	for i := range runs {
 		synctest.Test(t, func(t *testing.T) {
 			seed := uint64(i)
 			s := newWScene(seed)
 			fl := Flavour{Regular: i%4 == 1, Unkeyed: i%4 == 2}
-			n := 5 + i
-			if i > 150 {
+			n := 5 + 3*i // of some 150 calls
+			if i > 50 {
 				n = 5 + s.r.IntN(1200)
 			}
 			s.fs.StopAt(n)
@@ -257,7 +266,7 @@ func TestCrashKilledWriter(t *testing.T) {
 // The power goes at any moment, and again while the file is repaired.
 // Everything that was acknowledged as synced comes back.
 func TestCrashPowerCuts(t *testing.T) {
-	runs := crashRuns(10)
+	runs := crashRuns(4)
 	for i := range runs {
 		seed := uint64(i)
 		synctest.Test(t, func(t *testing.T) {
@@ -303,7 +312,7 @@ func TestCrashPowerCuts(t *testing.T) {
 func TestCrashedFilesVerifyByJournalctl(t *testing.T) {
 	wNeedTool(t, "journalctl")
 	dir := t.TempDir()
-	for i := range min(crashRuns(12), 500) {
+	for i := range min(crashRuns(6), 500) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newWScene(uint64(1000 + i))
 			s.fs.StopAt(20 + s.r.IntN(600))

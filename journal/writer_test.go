@@ -28,7 +28,7 @@ func TestWriterFilesVerify(t *testing.T) {
 			}
 			wVerify(t, path)
 			g := newWGen(1)
-			for _, n := range []int{1, 1, 2, 5, 30, 200, 1000} {
+			for _, n := range []int{1, 1, 2, 35, inFull(1000, 200)} {
 				if _, k, err := w.Append(t.Context(), g.batch(n)); k != n || err != nil {
 					t.Fatalf("Append of %d: %d, %v", n, k, err)
 				}
