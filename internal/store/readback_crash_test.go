@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -33,6 +34,7 @@ type saga struct {
 	s     *Store
 	n     int // messages appended
 	boot  entry.ID
+	ticks atomic.Uint64           // how often the clock was read: no two entries of two files have the same time
 	level map[string]settle.Level // of each message that was acknowledged
 }
 
@@ -43,14 +45,19 @@ const sagaDir = "/data"
 func newSaga(t *testing.T, seed uint64, oneIn int) *saga {
 	x := &saga{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 7)), fs: crashfs.New(seed), boot: testBoot, level: map[string]settle.Level{}}
 	x.open()
-	faults := rand.New(rand.NewPCG(seed, 8))
-	x.fs.FailWhen(func(_ int, op crashfs.Op) (crashfs.Kind, error) {
-		if op.Name != "sync" || isPreparedName(op.Path) || faults.IntN(oneIn) > 0 {
+	x.fs.FailWhen(failSyncsOf(seed, oneIn))
+	return x
+}
+
+// failSyncsOf is a disk that fails one sync in oneIn of a file with entries.
+func failSyncsOf(seed uint64, oneIn int) func(int, crashfs.Op) (crashfs.Kind, error) {
+	r := rand.New(rand.NewPCG(seed, 8))
+	return func(_ int, op crashfs.Op) (crashfs.Kind, error) {
+		if op.Name != "sync" || isPreparedName(op.Path) || r.IntN(oneIn) > 0 {
 			return 0, nil
 		}
-		return []crashfs.Kind{crashfs.NotDone, crashfs.DoneButFailed}[faults.IntN(2)], syscall.EIO
-	})
-	return x
+		return []crashfs.Kind{crashfs.NotDone, crashfs.DoneButFailed}[r.IntN(2)], syscall.EIO
+	}
 }
 
 func isPreparedName(path string) bool { return IsPrepared(filepath.Base(path)) }
@@ -61,7 +68,7 @@ func (x *saga) open() {
 	cfg.Split, cfg.BootID = true, x.boot
 	cfg.Sync = settle.Every(time.Second)
 	cfg.Clock = func() (realtime, monotonic uint64) { // goes on after a kill
-		now := uint64(time.Now().UnixMicro())
+		now := uint64(time.Now().UnixMicro()) + x.ticks.Add(1)
 		return now, now - 900e12
 	}
 	s, err := Open(cfg)
