@@ -30,7 +30,7 @@ func command(ctx context.Context, runFlag, method string, notes io.Writer) (json
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("%s: %w", path, err)
 	case ctx.Err() != nil:
-		return nil, silent()
+		return nil, errors.New("interrupted: what was asked of the daemon may be done all the same")
 	case err != nil:
 		return nil, unreachable(path, err)
 	}

@@ -81,13 +81,14 @@ func valueMissing(options []queryOption, word string) *queryOption {
 }
 
 // completeOption lists the options that begin with word, with what --help says
-// about them.
+// about them. Other names of the same, which it does not have, are not offered.
 func completeOption(options []queryOption, word string) []cobra.Completion {
 	var list []cobra.Completion
 	for i := range options {
 		o := &options[i]
-		if name := "--" + o.long; o.set != nil && strings.HasPrefix(name, word) {
-			list = append(list, cobra.CompletionWithDesc(name, describe(name)))
+		name := "--" + o.long
+		if text := describe(name); o.set != nil && text != "" && strings.HasPrefix(name, word) {
+			list = append(list, cobra.CompletionWithDesc(name, text))
 		}
 	}
 	return list

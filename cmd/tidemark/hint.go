@@ -22,6 +22,23 @@ type hintedError struct {
 
 func (e *hintedError) Unwrap() error { return e.error }
 
+// withHint adds a hint to an error in journalctl's words; nil stays nil.
+func withHint(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &hintedError{err, hint}
+}
+
+// asTyped marks what a query finds wrong in its arguments as wrong usage.
+func asTyped(err error) error {
+	var typed *query.ArgumentError
+	if !errors.As(err, &typed) {
+		return err
+	}
+	return &usageError{withHint(err, typed.Hint)}
+}
+
 // hint is the line to print behind an error, empty for none.
 func hint(err error) string {
 	var h *hintedError

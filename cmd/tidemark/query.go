@@ -246,7 +246,7 @@ func (a *queryArgs) run(ctx context.Context, j *journal.Journal, f *followed, ou
 func (a *queryArgs) show(ctx context.Context, j *journal.Journal, f *followed, out *queryOutput) error {
 	q, err := query.New(j, a.query)
 	if err != nil {
-		return err
+		return asTyped(err)
 	}
 	a.render.Colors = out.colors
 	a.render.Columns = out.columns
@@ -258,7 +258,7 @@ func (a *queryArgs) show(ctx context.Context, j *journal.Journal, f *followed, o
 	if err != nil {
 		return err
 	}
-	return query.Show(ctx, q, query.Output{W: out.w, Printer: p, Bold: out.colors.Bold, Follower: f})
+	return asTyped(query.Show(ctx, q, query.Output{W: out.w, Printer: p, Bold: out.colors.Bold, Follower: f}))
 }
 
 // warnDamage says in one line that files were damaged or could not be read.

@@ -214,7 +214,7 @@ func (a *queryArgs) setMode(v string) (err error) {
 	}
 	a.mode, err = render.ParseMode(v)
 	a.query.Quiet = a.query.Quiet || a.mode.Quiet()
-	return err
+	return withHint(err, "-o help lists them")
 }
 
 // wordsf makes an error in journalctl's words, which begin like sentences.
@@ -236,7 +236,7 @@ func (a *queryArgs) setFacility(v string) error {
 	}
 	list, err := query.ParseFacilities(v)
 	a.query.Facilities = append(a.query.Facilities, list...)
-	return err
+	return withHint(err, "--facility=help lists them")
 }
 
 func (a *queryArgs) setCase(v string) error {

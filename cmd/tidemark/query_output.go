@@ -138,7 +138,7 @@ func helpOfQuery() string {
 	}
 	text := strings.ReplaceAll(queryHelp, "tidemark query", "journalctl")
 	text = strings.Replace(text, "with journalctl's options", "by tidemark in place of systemd's journalctl", 1)
-	return strings.Replace(text, "instead of tidemark's own: those", "instead of journald's and tidemark's: those", 1)
+	return strings.Replace(text, "instead of tidemark's own\n", "instead of journald's and tidemark's own\n", 1)
 }
 
 const queryHelp = `Show entries of journal files, with journalctl's options.
@@ -153,11 +153,12 @@ Examples:
 Usage: tidemark query [OPTION]... [FIELD=VALUE | FIELD!=VALUE | PATH | +]...
 
 Source:
-  -D, --directory=DIR      Files below DIR instead of tidemark's own: those of Data= in
-                           tidemark.conf or serve's default; root's if you have none
+  -D, --directory=DIR      Files below DIR instead of tidemark's own
+                           (Data= of tidemark.conf or serve's default; root's if you have none)
       --file=FILE          This file; a pattern, repeatable
   -m, --merge              Files of all machines, without lines between boots
-      --system, --user     Only the system's files, or your own
+      --system             Only the system's files
+      --user               Only your own files; with --system both
 Filter:
   -S, --since=TIME         "2026-11-30 18:00", 09:30, yesterday, -1h, "2 days ago", @SECONDS
   -U, --until=TIME         Up to and with TIME
@@ -172,11 +173,12 @@ Filter:
   -p, --priority=LEVEL     Of this priority or a worse one, or of a range A..B
       --facility=NAME,...  Of these syslog facilities
   -g, --grep=PATTERN       Whose message matches; lower-case patterns ignore case
-      --case-sensitive[=BOOL]
+      --case-sensitive[=BOOL]  Whether -g minds case, whatever the pattern
 Output:
-  -o, --output=MODE        short, short-precise, short-iso, short-iso-precise, short-full,
+  -o, --output=MODE        How entries are shown; -o help lists the modes
+                           (short, short-precise, short-iso, short-iso-precise, short-full,
                            short-monotonic, short-delta, short-unix, with-unit, verbose, cat,
-                           json, json-pretty, json-sse, json-seq, export
+                           json, json-pretty, json-sse, json-seq, export)
       --output-fields=A,B  Only these fields
   -n, --lines[=N|all]      The last N entries
       --no-tail            All entries before those that -f waits for
@@ -186,9 +188,12 @@ Output:
       --utc                Times in UTC
       --no-hostname        Without the host's name
   -a, --all                All fields whole, also unprintable ones
-      --no-full, -l, --full  Cut long messages, or not
+      --no-full            Cut long messages
+  -l, --full               Cut none, which is the default
   -q, --quiet              Nothing but entries
-      --no-pager, -e, --pager-end
+  -x, --catalog            No more than without: there is no message catalog
+      --no-pager           Without a pager
+  -e, --pager-end          The end of this boot first, in the pager
 Commands:
   -N, --fields             Names of all fields
   -F, --field=NAME         Values of a field
@@ -198,7 +203,10 @@ Commands:
       --verify             Check the files for damage
       --sync               Have the daemon write everything to the disk
       --rotate             Have the daemon begin new files
-      --flush, --relinquish-var  Nothing: there is one place for logs
+      --flush              Nothing: there is one place for logs
+      --relinquish-var     Nothing, for the same reason
+  -h, --help               This text
+      --version            The build
 
 Ends with 0, or with 1 for any error and for -g without hits. NO_COLOR, and
 SYSTEMD_COLORS before it, say whether a terminal gets colours; PAGER and

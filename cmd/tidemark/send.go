@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -64,6 +65,9 @@ type sendOptions struct {
 	levelPrefix             bool
 	warn                    io.Writer
 }
+
+// errInterrupted ends the reading of input when a signal has come.
+var errInterrupted = errors.New("interrupted: what was read before was sent")
 
 // sendLineMax is where longer lines are broken, in bytes.
 const sendLineMax = 1 << 20
@@ -133,16 +137,19 @@ func (s *sender) acknowledged(ctx context.Context, o *sendOptions, give func(con
 		return err
 	}
 	defer s.close()
-	reading, stopReading := context.WithCancel(ctx)
+	reading, stopReading := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		defer stopReading()
+		defer stopReading(errUnacked)
 		s.acks.run(ctx)
 	}()
 	err = give(reading)
 	s.acks.end()
 	<-ended
+	if errors.Is(err, errInterrupted) {
+		return s.acks.interrupted()
+	}
 	return withAcks(err, s.acks.result())
 }
 
@@ -268,8 +275,11 @@ func (s *sender) input(ctx context.Context, stdin io.Reader) error {
 		stdin = in
 	}
 	err := s.lines(stdin)
-	if ctx.Err() != nil {
-		return silent()
+	switch {
+	case errors.Is(context.Cause(ctx), errUnacked):
+		return errUnacked
+	case ctx.Err() != nil:
+		return errInterrupted
 	}
 	return err
 }
@@ -321,7 +331,7 @@ func (s *sender) command(ctx context.Context, argv []string, stdin io.Reader) er
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			code = 127
 		}
-		return &exitError{code, fmt.Errorf("run %s: %w", argv[0], err)}
+		return &exitError{code, unstarted(argv[0], err)}
 	}
 	var failed [2]error
 	ended := make(chan struct{})
@@ -345,4 +355,27 @@ func (s *sender) command(ctx context.Context, argv []string, stdin io.Reader) er
 		return &exitError{code, errors.Join(failed[:]...)}
 	}
 	return errors.Join(append(failed[:], err)...)
+}
+
+// unstarted says why a command does not start, and what to do. The errors of
+// package exec name it too, some of them twice: only the reason is taken.
+func unstarted(name string, err error) error {
+	var unfound *exec.Error
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &unfound):
+		err = unfound.Err
+	case errors.As(err, &path):
+		err = path.Err
+	}
+	step := "name a program that can be run"
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		step = "install it, or name it with its path"
+	case errors.Is(err, fs.ErrNotExist):
+		step = "name a program that is there, or check the interpreter in its first line"
+	case errors.Is(err, fs.ErrPermission):
+		step = "name a program that you may execute: see chmod +x"
+	}
+	return withStep(fmt.Errorf("run %s: %w", name, err), step)
 }

@@ -148,10 +148,27 @@ func (a *acker) result() error {
 	if err == nil && a.dropped > 0 {
 		err = errors.New("the daemon does not store the others: they are above its MaxLevelStore=")
 	}
+	if errors.Is(err, context.Canceled) {
+		return a.interrupted()
+	}
 	if err != nil {
-		return fmt.Errorf("%d of %d entries are known to be %s: %w", a.acked, a.taken, a.level, err)
+		return fmt.Errorf("%s: %w", a.known(), err)
 	}
 	return nil
+}
+
+// interrupted says how far the entries have come that were read before a signal.
+// It is called after run has returned.
+func (a *acker) interrupted() error {
+	if a.err != nil && !errors.Is(a.err, context.Canceled) {
+		return fmt.Errorf("interrupted: %s: %w", a.known(), a.err)
+	}
+	return errors.New("interrupted: " + a.known())
+}
+
+// known is how many entries have reached the level.
+func (a *acker) known() string {
+	return fmt.Sprintf("%d of %d entries are known to be %s", a.acked, a.taken, a.level)
 }
 
 // withAcks joins what sending met with what became of the entries. A command's

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -223,6 +225,36 @@ func TestAckLevel(t *testing.T) {
 	} {
 		if code, line := sendAck(t, &ackDaemon{}, strings.NewReader(""), "--ack", value, "hi"); code != exitUsage || line != want {
 			t.Errorf("--ack %q: exit %d, %q; want 2, %q", value, code, line, want)
+		}
+	}
+}
+
+// A signal says how far the entries have come, and keeps the reason of a call that
+// failed before.
+func TestAckerInterrupted(t *testing.T) {
+	ctx, stop := signal.NotifyContext(t.Context(), syscall.SIGUSR1)
+	defer stop()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done() // its cause is what a call in progress ends with
+	for _, tt := range []struct {
+		name                   string
+		acked                  int
+		err                    error
+		interrupted, otherwise string
+	}{
+		{"between calls", 3, nil, "interrupted: 3 of 3 entries are known to be synced", ""},
+		{"in a call", 1, context.Cause(ctx), "interrupted: 1 of 3 entries are known to be synced", "interrupted: 1 of 3 entries are known to be synced"},
+		{"behind a failure", 1, syscall.EIO, "interrupted: 1 of 3 entries are known to be synced: input/output error", "1 of 3 entries are known to be synced: input/output error"},
+	} {
+		a := acker{level: settle.Synced, acked: tt.acked, taken: 3, err: tt.err}
+		otherwise := ""
+		if err := a.result(); err != nil {
+			otherwise = err.Error()
+		}
+		if got := a.interrupted().Error(); got != tt.interrupted || otherwise != tt.otherwise {
+			t.Errorf("%s: %q and %q, want %q and %q", tt.name, got, otherwise, tt.interrupted, tt.otherwise)
 		}
 	}
 }

@@ -183,8 +183,10 @@ func TestSendExitCodes(t *testing.T) {
 	}{
 		{"command's own code", []string{"--", "sh", "-c", "exit 7"}, 7, ""},
 		{"command ended by a signal", []string{"--", "sh", "-c", "kill -9 $$"}, 137, ""},
-		{"no such command", []string{"--", "/nonexistent/x"}, 127, "run /nonexistent/x: fork/exec /nonexistent/x: no such file or directory"},
-		{"not executable", []string{"--", "/"}, 126, `run /: exec: "/": is a directory`},
+		{"no such command", []string{"--", "/nonexistent/x"}, 127, "run /nonexistent/x: no such file or directory: name a program that is there, or check the interpreter in its first line"},
+		{"command not in PATH", []string{"--", "nonexistent-x"}, 127, "run nonexistent-x: executable file not found in $PATH: install it, or name it with its path"},
+		{"not executable", []string{"--", "/"}, 126, "run /: is a directory: name a program that can be run"},
+		{"no right to execute", []string{"--", "/dev/null"}, 126, "run /dev/null: permission denied: name a program that you may execute: see chmod +x"},
 		{"no command", []string{"--"}, 2, "a command is missing behind --"},
 		{"message and command", []string{"hi", "--", "true"}, 2, `"hi": a message and a command exclude each other`},
 		{"trusted field", []string{"_PID=1", "hi"}, 2, "_PID: names that begin with _ are for the daemon to set"},

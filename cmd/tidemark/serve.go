@@ -47,8 +47,8 @@ func newServeCmd() *cobra.Command {
 // add gives cmd the flags.
 func (f *serveFlags) add(cmd *cobra.Command) {
 	flags, syncPolicies := cmd.Flags(), []cobra.Completion{"auto", "all", "250ms", "1s", "5s"}
-	flags.StringVar(&f.data, "data", "", "`directory` of the journal files (default: Data= of the configuration, else /var/lib/tidemark/journal as root, ~/.local/state/tidemark/journal else)")
-	flags.StringVar(&f.run, "run", "", "`directory` of the sockets (default: Run= of the configuration, else /run/tidemark as root, $XDG_RUNTIME_DIR/tidemark else)")
+	flags.StringVar(&f.data, "data", "", "`directory` of the journal files (default: Data= of the configuration, else /var/lib/tidemark/journal as root, $XDG_STATE_HOME/tidemark/journal or ~/.local/state/tidemark/journal for others)")
+	flags.StringVar(&f.run, "run", "", "`directory` of the sockets (default: Run= of the configuration, else /run/tidemark as root, $XDG_RUNTIME_DIR/tidemark or $TMPDIR/tidemark-UID for others)")
 	flags.StringArrayVar(&f.http, "http", nil, "`address` to serve HTTP on, or off; may be repeated (default "+config.DefaultHTTP+")")
 	flags.StringVar(&f.sync, "sync", "", "sync `policy`: auto, all, or a duration from 1ms to 1h (default "+config.DefaultSync.String()+")")
 	flags.StringVar(&f.notify, "notify", "", "`duration` that matches of readers may lag under load; 0: not at all (default "+config.DefaultNotify.String()+")")

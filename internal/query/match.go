@@ -176,7 +176,7 @@ func (o *Options) argumentMatch() ([]journal.Match, error) {
 		terms = true
 	}
 	if len(o.Matches) > 0 && !terms {
-		return nil, errors.New(`"+" can only be used between terms`)
+		return nil, &ArgumentError{`"+" can only be used between terms`, matchHint}
 	}
 	var any []journal.Match
 	for _, g := range groups {
@@ -190,6 +190,16 @@ func (o *Options) argumentMatch() ([]journal.Match, error) {
 	return []journal.Match{journal.Or(any...)}, nil
 }
 
+// ArgumentError is an argument that cannot be right, whatever there is to query.
+type ArgumentError struct {
+	Words string // journalctl's
+	Hint  string // what is wanted instead
+}
+
+func (e *ArgumentError) Error() string { return e.Words }
+
+const matchHint = "want FIELD=VALUE, or the path of a program or device; between two of them a + means or; -g PATTERN searches messages"
+
 func (g *group) addArgument(arg string, o *Options) error {
 	if strings.HasPrefix(arg, "/") {
 		return g.addPath(arg, o)
@@ -197,7 +207,7 @@ func (g *group) addArgument(arg string, o *Options) error {
 	name, value, found := strings.Cut(arg, "=")
 	positive, negated := strings.CutSuffix(name, "!")
 	if !found || !isMatchName(positive) {
-		return wordsf("Failed to add match '%s': Invalid argument", arg)
+		return &ArgumentError{"Failed to add match '" + arg + "': Invalid argument", matchHint}
 	}
 	if negated {
 		g.not = append(g.not, term(positive+"="+value))

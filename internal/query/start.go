@@ -60,8 +60,11 @@ func (o *Options) startCursor() (cursor string, after bool, err error) {
 // entry of an --after-cursor is gone, journalctl skips its neighbour.
 func (q *Query) startAtCursor(text string, after bool) error {
 	c, err := entry.ParseCursor(text)
-	if err != nil {
+	if err != nil && q.o.CursorFile != "" {
 		return wordsf("Failed to seek to cursor: Invalid argument")
+	}
+	if err != nil {
+		return &ArgumentError{"Failed to seek to cursor: Invalid argument", "want a cursor as --show-cursor prints it: s=…;i=…"}
 	}
 	q.j.SeekCursor(c)
 	if !after {
