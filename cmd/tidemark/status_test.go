@@ -1,29 +1,79 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
-	"github.com/tidemark-log/tidemark/internal/ingest"
-	"github.com/tidemark-log/tidemark/internal/web"
+	"github.com/tidemark-log/tidemark/internal/daemon"
+	"github.com/tidemark-log/tidemark/internal/sockdir"
 )
 
-// TestCountsHaveWords: whatever the daemon can count is said in words.
+// TestCountsHaveWords: whatever a daemon can count is said in words. All its parts
+// are there, the access log too.
 func TestCountsHaveWords(t *testing.T) {
-	for _, c := range new(ingest.Ingest).Counts() {
-		if _, ok := countWords(c.Name, c.Reason); !ok {
-			t.Errorf("%s %s has no words", c.Name, c.Reason)
-		}
-	}
-	for _, c := range web.New(web.Config{}).Counts() {
+	var missing []string
+	parts := map[string]bool{}
+	for _, c := range daemonStatus(t).Counts {
+		parts[c.Name] = true
 		if _, ok := countWords(c.Name, c.Reason); !ok && c.Reason != "bytes" {
-			t.Errorf("%s %s has no words", c.Name, c.Reason)
+			missing = append(missing, c.Name+" "+c.Reason)
 		}
 	}
+	if len(missing) > 0 {
+		t.Errorf("without words: %q", missing)
+	}
+	for _, part := range []string{"native", "syslog", "stdout", "kmsg", "peer", "http", "upload", "varlink", "store", "access_log"} {
+		if !parts[part] {
+			t.Errorf("%s counts nothing", part)
+		}
+	}
+}
+
+// daemonStatus is the status of a daemon with an access log, which has ended when
+// it returns.
+func daemonStatus(t *testing.T) control.Status {
+	t.Helper()
+	c := config.Defaults()
+	c.Data, c.Run, c.HTTP, c.ReadKMsg, c.Nice = t.TempDir(), sockdir.New(t), []string{"127.0.0.1:0"}, false, new(int)
+	c.AccessLog = filepath.Join(t.TempDir(), "access.log")
+	ctx, stop := context.WithCancel(t.Context())
+	said, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- daemon.Run(ctx, daemon.Options{
+			Config: func() (config.Config, []config.Warning, error) { return c, nil, nil },
+			Env:    environment(), Version: "test", Out: out, Err: io.Discard,
+		})
+		out.Close()
+	}()
+	var st control.Status
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if lines.Text() != "ready" {
+			continue
+		}
+		raw, err := control.Call(ctx, filepath.Join(c.Run, config.ControlSocket), control.MethodStatus, nil)
+		if err != nil {
+			t.Error(err)
+		} else if err := json.Unmarshal(raw, &st); err != nil {
+			t.Error(err)
+		}
+		stop()
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	return st
 }
 
 // TestPrintStatus holds every row against its words, in the order in which they

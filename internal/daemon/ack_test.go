@@ -356,6 +356,16 @@ func TestAppendEntries(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "two", "three"}, messages(t, p)); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
+	// One, two and three are taken, info is above the level.
+	counted := map[string]uint64{}
+	for _, c := range r.daemon.Status().Counts {
+		if c.Name == "varlink" {
+			counted[c.Reason] = c.N
+		}
+	}
+	if diff := cmp.Diff(map[string]uint64{"entries": 3, "level": 1}, counted); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
 	got, err := json.Marshal(stored(t, p, false)[0])
 	if err != nil {
 		t.Fatal(err)
