@@ -3,6 +3,7 @@ package daemon
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,33 +12,63 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
 )
 
-// exhaust has a process find no descriptor any more, until release: its limit is
-// then the lowest number that is free.
-func exhaust(t *testing.T, pid int) (release func()) {
+// exhaust has a daemon find no descriptor any more, until release: it may have those
+// that it has, and connections take what is free in between.
+func exhaust(t *testing.T, p place, pid int) (release func()) {
 	t.Helper()
-	lowest := 0
-	for ; ; lowest++ {
-		if _, err := os.Lstat(filepath.Join("/proc", strconv.Itoa(pid), "fd", strconv.Itoa(lowest))); err != nil {
-			break
-		}
-	}
 	var old unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
 		t.Fatal(err)
 	}
 	low := old
-	low.Cur = uint64(lowest)
+	low.Cur = highest(t, pid) + 1
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &low, nil); err != nil {
 		t.Fatal(err)
+	}
+	for range 2 { // what the daemon had open for a moment may have been counted as taken
+		for i := range low.Cur {
+			if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", pid, i)); err == nil {
+				continue
+			}
+			c, err := control.Dial(t.Context(), filepath.Join(p.Run, config.ControlSocket))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			if _, err := c.Call(t.Context(), control.MethodGetInfo, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	return func() {
 		if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// highest is the highest descriptor of a process, but for those far above that tests
+// are given.
+func highest(t *testing.T, pid int) (fd uint64) {
+	t.Helper()
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		n, err := strconv.ParseUint(e.Name(), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < 100 {
+			fd = max(fd, n)
+		}
+	}
+	return fd
 }
 
 // TestCommandsWithoutDescriptors: a daemon that is out of descriptors answers
@@ -48,7 +79,7 @@ func TestCommandsWithoutDescriptors(t *testing.T) {
 	d := spawn(t, p)
 	native(t, p, "one")
 	command(t, p, control.MethodSynchronize)
-	release := exhaust(t, d.Process.Pid)
+	release := exhaust(t, p, d.Process.Pid)
 	for range 3 {
 		var st control.Status
 		if err := json.Unmarshal(command(t, p, control.MethodStatus), &st); err != nil || st.PID != d.Process.Pid {
