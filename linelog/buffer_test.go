@@ -53,9 +53,9 @@ func TestDrop(t *testing.T) {
 		r.put("st\n")
 		r.append1("after\n")
 		r.close()
-		want := strings.Repeat(tenBytes, 40) + "# linelog: 2000-01-01T00:00:00Z: 3 lines (28 bytes) dropped: 400 bytes were waiting to be written\n"
+		want := strings.Repeat(tenBytes, 40) + "# linelog: 2000-01-01T00:00:00Z: lines dropped: 3 (28 bytes), while 400 bytes were waiting to be written\n"
 		r.want(want, "dropped, but not the rest\n", "after\n")
-		if !strings.Contains(r.words(), "3 lines (28 bytes) dropped") {
+		if !strings.Contains(r.words(), "lines dropped: 3 (28 bytes)") {
 			t.Errorf("said: %s", r.words())
 		}
 		if st := r.Stats(); st.Lines != 43 || st.Dropped != 3 {

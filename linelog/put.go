@@ -155,7 +155,7 @@ func (w *Writer) sayDropped() {
 	if q.dropped == 0 {
 		return
 	}
-	text := fmt.Sprintf("%d lines (%d bytes) dropped: %d bytes were waiting to be written", q.dropped, q.droppedBytes, q.limit)
+	text := fmt.Sprintf("lines dropped: %d (%d bytes), while %d bytes were waiting to be written", q.dropped, q.droppedBytes, q.limit)
 	q.dropped, q.droppedBytes = 0, 0
 	line := notice("%s", text)
 	w.pos++

@@ -179,7 +179,7 @@ func (w *Writer) takeOver(f *file, aside string) {
 		text += ", the file is kept as " + aside
 	}
 	if lost > 0 {
-		said := &chunk{buf: notice("%d lines could not be read back from %s, whose sync failed", lost, where), lines: 1, pos: w.safe}
+		said := &chunk{buf: notice("lines that could not be read back from %s, whose sync failed: %d", where, lost), lines: 1, pos: w.safe}
 		chunks = append([]*chunk{said}, chunks...)
 		text += fmt.Sprintf("; lines that could not be read back: %d", lost)
 		if w.lostTo == 0 {

@@ -162,7 +162,7 @@ func TestReadBack(t *testing.T) {
 			if damaged {
 				lost = strings.Count(text, "\n") - 1
 				lost = len(want) - lost
-				if !strings.HasPrefix(text, "# linelog: ") || !strings.Contains(text, fmt.Sprintf("%d lines could not be read back", lost)) || lost == 0 || lost > 10 {
+				if !strings.HasPrefix(text, "# linelog: ") || !strings.Contains(text, fmt.Sprintf(", whose sync failed: %d\n", lost)) || lost == 0 || lost > 10 {
 					t.Errorf("the log begins %.200q, %d lost", text, lost)
 				}
 			}

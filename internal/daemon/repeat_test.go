@@ -78,7 +78,7 @@ func TestRepeatedRequest(t *testing.T) {
 	c = spawn(t, p)
 	again("killed", 7, "synced")
 	again("half stored before the kill", 900, "synced")
-	if got, want := postOnce(t, c.lines, "k/1", "synced", body("a", 0, 2)), `422 {"accepted":0,"error":"another request has had this Idempotency-Key: it had 900 entries, this one has 2"}`; got != want {
+	if got, want := postOnce(t, c.lines, "k/1", "synced", body("a", 0, 2)), `422 {"accepted":0,"error":"another request has had this Idempotency-Key: its entries were 900, here 2"}`; got != want {
 		t.Errorf("another body: %s, want %s", got, want)
 	}
 	if got, want := postOnce(t, c.lines, "k/2", "appended", body("b", 0, 1)), `200 {"accepted":1,"ack":"appended"}`; got != want {
@@ -234,7 +234,7 @@ func TestRepeatedRequestWaitsForItsSync(t *testing.T) {
 	})
 	for range 2 {
 		got := postOnce(t, r.lines, "k2", "synced", body("c", 0, 2))
-		if strings.HasPrefix(got, "500 ") && strings.Contains(got, "1 entries of an earlier try are in a file that was set aside") {
+		if strings.HasPrefix(got, "500 ") && strings.Contains(got, "entries of an earlier try that are in a file that was set aside, or are gone: 1") {
 			break
 		}
 		if !strings.Contains(got, "input/output error") { // told once to whoever syncs

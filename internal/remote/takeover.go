@@ -116,7 +116,7 @@ func (p *peer) repair(path string) error {
 	if report.Entries == 0 {
 		return p.discard()
 	}
-	reason := fmt.Sprintf("it was not closed: repaired, with %d entries", report.Entries)
+	reason := fmt.Sprintf("it was not closed: repaired, entries: %d", report.Entries)
 	if report.Lost > 0 {
 		reason += fmt.Sprintf(", %d lost", report.Lost)
 	}

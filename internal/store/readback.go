@@ -237,7 +237,7 @@ func (s *Store) repairAside(name string) note {
 	if err != nil {
 		return note{3, msgUnclean, fmt.Sprintf("%s was set aside, and cannot be repaired after the reboot: %v", name, err)}
 	}
-	return note{5, msgUnclean, fmt.Sprintf("%s was set aside: repaired after the reboot, it has %d entries", name, report.Entries)}
+	return note{5, msgUnclean, fmt.Sprintf("%s was set aside: repaired after the reboot, entries: %d", name, report.Entries)}
 }
 
 // syncedByName is the number in the name of a file that was set aside.

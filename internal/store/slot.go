@@ -266,8 +266,8 @@ func (sl *slot) whyUnopened() *error {
 	return sl.unopened
 }
 
-// rotateAsked is one try of Rotate.
-func (sl *slot) rotateAsked() error {
+// tryRotate is one try of Rotate.
+func (sl *slot) tryRotate(reason string) error {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	switch {
@@ -279,7 +279,7 @@ func (sl *slot) rotateAsked() error {
 		return errNoFile
 	case sl.f.appended+sl.f.n == 0:
 		return nil
-	case !sl.end("asked for"):
+	case !sl.end(reason):
 		return errNoFile
 	default:
 		return nil

@@ -173,12 +173,17 @@ func (s *Store) isUnsynced(name string) (journal.Header, bool) {
 	if err != nil || h.MachineID != s.cfg.MachineID || h.TailEntryBootID != s.cfg.BootID || h.State != journal.StateOnline {
 		return h, false
 	}
+	return h, s.hasXattr(name, xattrUnsynced)
+}
+
+// hasXattr reports whether a file of the directory has an extended attribute.
+func (s *Store) hasXattr(name, attr string) bool {
 	f, err := s.fs.OpenFile(filepath.Join(s.dir, name), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return h, false
+		return false
 	}
 	defer f.Close()
-	return h, f.HasXattr(xattrUnsynced)
+	return f.HasXattr(attr)
 }
 
 // putAsideUnsynced sets a file aside which the last run had not yet: all of it is
@@ -325,7 +330,7 @@ func (s *Store) repair(base, name string) (*file, *note, error) {
 	s.leaving = append(s.leaving, leaving{f: f})
 	s.queueMu.Unlock()
 	s.archiver.Ring()
-	text := fmt.Sprintf("%s was not closed: repaired, %d entries kept as %s", name, f.n, kept)
+	text := fmt.Sprintf("%s was not closed: repaired, entries: %d, kept as %s", name, f.n, kept)
 	if report.Lost > 0 {
 		text += fmt.Sprintf(", %d lost", report.Lost)
 	}

@@ -122,7 +122,7 @@ func TestUncleanFilesAreRepairedAndArchived(t *testing.T) {
 	if diff := cmp.Diff([]string{"user"}, storedIn(t, cfg.Dir, false, "user")); diff != "" {
 		t.Errorf("user's entries (-want +got):\n%s", diff)
 	}
-	const reason = "system.journal was not closed: repaired, 100 entries kept as system@"
+	const reason = "system.journal was not closed: repaired, entries: 100, kept as system@"
 	if !operator.has(reason) {
 		t.Errorf("the operator was told %q", operator.lines)
 	}
@@ -153,7 +153,7 @@ func TestCrashBetweenTheNamesOfARotation(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.await(t.Context(), s.system.rotateAsked); err != nil {
+	if err := s.await(t.Context(), func() error { return s.system.tryRotate("asked for") }); err != nil {
 		t.Fatal(err)
 	}
 	appendNumbered(t, s, 50, 60)

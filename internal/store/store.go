@@ -243,7 +243,7 @@ func (s *Store) Configure(ctx context.Context, set Settings) error {
 		return fmt.Errorf("configure %s: %w", s.dir, err)
 	}
 	s.janitor.Ring() // prepares a file with these settings
-	err := s.Rotate(ctx)
+	err := s.rotate(ctx, "the configuration changed")
 	if err != nil {
 		s.settings.Store(old)
 	}
@@ -342,7 +342,10 @@ func (s *Store) Synchronize(ctx context.Context) error {
 // to the disk. When the disk refuses the next file, tried once more, the error
 // wraps why. A user's file that cannot be opened stays as it is: the others are
 // rotated, and the error tells.
-func (s *Store) Rotate(ctx context.Context) error {
+func (s *Store) Rotate(ctx context.Context) error { return s.rotate(ctx, "asked for") }
+
+// rotate is Rotate for a reason that is told.
+func (s *Store) rotate(ctx context.Context, reason string) error {
 	known := s.refusal.Load()
 	if s.spares.len() == 0 {
 		s.refused.Store(0)
@@ -352,7 +355,7 @@ func (s *Store) Rotate(ctx context.Context) error {
 	for _, sl := range s.slots() {
 		before := sl.whyUnopened()
 		err := s.await(ctx, func() error {
-			err := sl.rotateAsked()
+			err := sl.tryRotate(reason)
 			if why := sl.whyUnopened(); errors.Is(err, errNoFile) && why != nil && why != before {
 				unopened = append(unopened, fmt.Errorf("rotate %s: open its file: %w", sl.base, *why))
 				return nil

@@ -372,4 +372,22 @@ func TestSettingsHoldForNewFiles(t *testing.T) {
 	if current < 0 || st.Files[current].MaxSize != 2*smallFile || st.Buffer != 1000 {
 		t.Errorf("status after Configure: %+v", st)
 	}
+	if _, err := s.Append(t.Context(), []entry.Entry{line(0, "b")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var why []string
+	for _, m := range storedIn(t, dir, true, "system") {
+		if _, reason, ok := strings.Cut(m, ".journal: "); ok && strings.Contains(m, " rotated to ") {
+			why = append(why, reason)
+		}
+	}
+	if diff := cmp.Diff([]string{"the configuration changed", "asked for"}, why); diff != "" {
+		t.Errorf("reasons of the rotations (-want +got):\n%s", diff)
+	}
 }

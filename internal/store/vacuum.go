@@ -163,7 +163,7 @@ func (l Limits) excess(f stored, now, sum, limit uint64, count int) string {
 	case sum > limit:
 		return fmt.Sprintf("all files take %d bytes, %d are allowed", sum, limit)
 	case l.MaxFiles > 0 && count > l.MaxFiles:
-		return fmt.Sprintf("more than %d files", l.MaxFiles)
+		return fmt.Sprintf("more files than are allowed, %d", l.MaxFiles)
 	default:
 		return ""
 	}

@@ -50,7 +50,7 @@ type try struct {
 // have left.
 func (t *try) another(n int) *refusal {
 	return &refusal{status: http.StatusUnprocessableEntity, err: fmt.Errorf(
-		"another request has had this %s: it had %d entries, this one has %d", keyHeader, t.had, n)}
+		"another request has had this %s: its entries were %d, here %d", keyHeader, t.had, n)}
 }
 
 // tries are the keys that cannot be looked up in the log. The rest is in there.
@@ -181,7 +181,7 @@ func (s *Server) syncEarlier(ctx context.Context, t *try) error {
 	case err != nil:
 		return fmt.Errorf("look for an earlier try of this request: %w", err)
 	case aside > 0 || n < t.had:
-		return fmt.Errorf("wait until synced: %d entries of an earlier try are in a file that was set aside, or are gone", max(aside, t.had-n))
+		return fmt.Errorf("wait until synced: entries of an earlier try that are in a file that was set aside, or are gone: %d", max(aside, t.had-n))
 	default:
 		return nil
 	}

@@ -260,7 +260,7 @@ func (s *Server) replyUpload(w http.ResponseWriter, r *http.Request, a answer, r
 		if a.Accepted == 0 {
 			a.Ack = "" // of nothing
 		} else if status != http.StatusExpectationFailed {
-			text += fmt.Sprintf(" (%d entries were accepted)", a.Accepted)
+			text += fmt.Sprintf(" (entries accepted: %d)", a.Accepted)
 		}
 	}
 	if status == http.StatusServiceUnavailable {

@@ -221,18 +221,18 @@ func TestUploadAnswers(t *testing.T) {
 		{name: "type", header: map[string]string{"Content-Type": "text/plain", "Accept": "text/plain"}, body: body, status: 415, answer: "Content-Type: application/vnd.fdo.journal is required."},
 		{name: "coding", header: map[string]string{"Content-Encoding": "br"}, body: body, status: 415, answer: `{"accepted":0,"error":"Content-Encoding: want one of zstd, lz4, xz, gzip, or none"}`},
 		{name: "level", query: "?ack=replicated", body: body, status: 400, answer: `{"accepted":0,"error":"ack=replicated: no target to replicate to is configured"}`},
-		{name: "bad time", header: text, body: first + "__REALTIME_TIMESTAMP=soon\n\n", status: 400, answer: `read the body: export stream: offset 125: invalid time stamp: "soon" (1 entries were accepted)`, kept: 1},
+		{name: "bad time", header: text, body: first + "__REALTIME_TIMESTAMP=soon\n\n", status: 400, answer: `read the body: export stream: offset 125: invalid time stamp: "soon" (entries accepted: 1)`, kept: 1},
 		{name: "not gzip", header: map[string]string{"Content-Encoding": "gzip"}, body: "plain text that is none", status: 400, answer: `{"accepted":0,"error":"read the body: gzip: invalid header"}`},
 		{name: "field too large", body: first + "M\n\x00\x00\x00\x00\x01\x00\x00\x00x", status: 413, answer: `{"accepted":1,"ack":"appended","error":"export stream: offset 125: field too large: M declares 4294967296 bytes: the limit is 1000 bytes an entry"}`, kept: 1},
 		{name: "no newline", body: first + strings.Repeat("x", 2000), status: 413, answer: `{"accepted":1,"ack":"appended","error":"export stream: offset 125: field too large: the limit is 1000 bytes an entry"}`, kept: 1},
 		{name: "endless entry", body: first + strings.Repeat("A=b\n", 50000), status: 413, answer: `{"accepted":1,"ack":"appended","error":"export stream: offset 125: entry too large: the limit is 1000 bytes an entry"}`, kept: 1},
 		{name: "garbage", body: strings.Repeat("\x00\xff\n", 300) + "\n" + body, status: 202, answer: `{"accepted":3,"dropped":1,"ack":"appended"}`, kept: 3},
 		{name: "unstorable", uploads: &fakeUploads{bad: "a"}, body: body, status: 202, answer: `{"accepted":2,"dropped":1,"ack":"appended"}`, kept: 2},
-		{name: "disk full", uploads: &fakeUploads{refuse: full, room: 2}, header: text, body: body, status: 507, answer: "the disk is full: send the rest again when there is space: write: no space left on device (2 entries were accepted)", kept: 2},
+		{name: "disk full", uploads: &fakeUploads{refuse: full, room: 2}, header: text, body: body, status: 507, answer: "the disk is full: send the rest again when there is space: write: no space left on device (entries accepted: 2)", kept: 2},
 		{name: "quota", uploads: &fakeUploads{refuse: syscall.EDQUOT}, body: body, status: 507, answer: `{"accepted":0,"error":"the disk is full: send the rest again when there is space: disk quota exceeded"}`},
-		{name: "disorder", uploads: &fakeUploads{refuse: fmt.Errorf("too often: %w", journal.ErrOrder), room: 1}, header: text, body: body, status: 409, answer: "too often: monotonic time goes backwards (1 entries were accepted)", kept: 1},
+		{name: "disorder", uploads: &fakeUploads{refuse: fmt.Errorf("too often: %w", journal.ErrOrder), room: 1}, header: text, body: body, status: 409, answer: "too often: monotonic time goes backwards (entries accepted: 1)", kept: 1},
 		{name: "later", uploads: &fakeUploads{refuse: fmt.Errorf("many peers: %w", journal.ErrBufferFull)}, header: text, body: body, status: 503, answer: "many peers: write buffer is full: send the rest again later"},
-		{name: "ended", uploads: &fakeUploads{refuse: errors.New("ended"), room: 1}, header: text, body: body, status: 503, answer: "ended (1 entries were accepted)", kept: 1},
+		{name: "ended", uploads: &fakeUploads{refuse: errors.New("ended"), room: 1}, header: text, body: body, status: 503, answer: "ended (entries accepted: 1)", kept: 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			u := tt.uploads
