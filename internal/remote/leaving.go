@@ -65,18 +65,18 @@ func (f *Files) archiveAll() error {
 	return errors.Join(errs...)
 }
 
-// tellLost sets a file aside that could not be made an archive because its sync has
-// failed. Another one is whole, and the next start repairs its state.
+// tellLost sets a file aside that could not be closed, or made an archive, because
+// its sync has failed. Another one is whole, and the next start repairs its state.
 func (f *Files) tellLost(l leaving, err error) {
 	kept := filepath.Base(l.w.Path())
-	if l.w.Stats().SyncErr == nil || errors.Is(err, syscall.EIDRM) {
+	if !errors.Is(err, journal.ErrSync) || errors.Is(err, syscall.EIDRM) {
 		f.event(3, "%s: %v", kept, err)
 		return
 	}
-	aside := disposed(l.base)
+	aside := asideName(l.base, l.w)
 	if rerr := l.w.Rename(f.path(aside)); rerr != nil {
 		err = fmt.Errorf("%w; and %w", err, rerr)
 		aside = kept
 	}
-	f.event(2, "%s set aside as %s, since a sync of it failed: what it holds may not survive a power cut: %v", kept, aside, err)
+	f.tellAside(kept, aside, err)
 }

@@ -3,12 +3,14 @@ package remote
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
+	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
@@ -110,4 +112,33 @@ func TestArchiveCannotBeSynced(t *testing.T) {
 		r.say("p", 200, "b")
 		r.wantStored(map[string][]string{"p": {"1 a@100", "2 b@200"}})
 	})
+}
+
+// TestLastSyncFails: a file whose last sync fails as it is closed is set aside, with
+// the number of the last entry that is synced in its name, and the store is told.
+func TestLastSyncFails(t *testing.T) {
+	fsys := &hookfs.FS{}
+	told := 0
+	r := newRig(t, func(c *Config) { c.FS, c.Rotated = fsys, func() { told++ } })
+	r.say("p", 100, "a", "b")
+	if err := r.Synchronize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.say("p", 200, "c")
+	fsys.Set(func(op, _ string) error {
+		if isSync(op) {
+			return syscall.EIO
+		}
+		return nil
+	})
+	if err := r.Close(); !errors.Is(err, journal.ErrSync) {
+		t.Errorf("Close = %v, want ErrSync", err)
+	}
+	files, err := os.ReadDir(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 1 || !strings.HasPrefix(files[0].Name(), "remote-p@") || !strings.HasSuffix(files[0].Name(), "-0000000000000002.journal~") || told != 1 {
+		t.Errorf("left %v, the store is told %d times", files, told)
+	}
 }

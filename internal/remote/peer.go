@@ -176,7 +176,8 @@ func (p *peer) setAside(cause error) error {
 		return cause
 	}
 	w := p.w
-	kept := disposed(p.base)
+	w.SettleIndex(context.Background()) //nolint:errcheck // what cannot be written is lost with the file
+	kept := asideName(p.base, w)
 	if err := w.Rename(p.files.path(kept)); err != nil && filepath.Base(w.Path()) != kept {
 		return err
 	}
@@ -184,8 +185,27 @@ func (p *peer) setAside(cause error) error {
 	p.remember(w)
 	p.have(nil)
 	w.Close() //nolint:errcheck // its sync has failed, which is told here
-	p.files.event(2, "%s.journal set aside as %s, since a sync of it failed: what it holds may not survive a power cut: %v", p.base, kept, cause)
+	p.files.tellAside(p.base+".journal", kept, cause)
 	return nil
+}
+
+// tellAside tells that a file was set aside, which is closed.
+func (f *Files) tellAside(name, kept string, cause error) {
+	f.event(2, "%s set aside as %s, since a sync of it failed: what it holds may not survive a power cut: %v", name, kept, cause)
+	if f.cfg.Rotated != nil {
+		f.cfg.Rotated()
+	}
+}
+
+// asideName is the name for w, whose sync has failed. Where others have a random
+// number it has that of the last entry that is synced, if there are later ones: it
+// tells the store what is to be stored again.
+func asideName(base string, w *journal.Writer) string {
+	synced := w.SyncedSeqnum()
+	if _, last := w.Seqnum(); synced == last {
+		return disposed(base)
+	}
+	return journal.DisposedName(base, uint64(time.Now().UnixMicro()), synced)
 }
 
 // disposed is a name for a file that is set aside.
@@ -224,11 +244,11 @@ func (p *peer) close() error {
 	}
 	p.remember(w)
 	p.have(nil)
-	if err := w.Close(); err != nil {
-		p.files.event(3, "%v", err)
-		return err
+	err := w.Close()
+	if err != nil {
+		p.files.tellLost(leaving{w, p.base}, err)
 	}
-	return nil
+	return err
 }
 
 // retire makes the peer's file an archive and forgets the peer. False: it cannot

@@ -40,7 +40,8 @@ type Config struct {
 	// Event tells what happens to files, with its priority. Nil: nobody is told. It
 	// must not wait.
 	Event func(priority int, text string)
-	// Rotated is called when a file has become an archive, which takes space. Nil:
+	// Rotated is called when a file has become an archive, which takes space, or was
+	// set aside, since what no sync has covered is to be stored again. Nil:
 	// nobody is told. It must not wait.
 	Rotated func()
 	// MaxOpen is how many files stay open; more are for a moment, and at most twice

@@ -30,6 +30,7 @@ func (s *Store) archive(ctx context.Context) {
 				s.saySeldom("look for space", err)
 			}
 		}
+		s.oweUploads()
 		next = min(next, s.readBackAll(context.WithoutCancel(ctx), false))
 		if refused != nil {
 			next = min(next, retryPause)

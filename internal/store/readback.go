@@ -177,9 +177,18 @@ func (s *Store) mark(f *file) {
 	if f.marked.Swap(true) {
 		return
 	}
-	if h, err := s.fs.OpenFile(f.w.Path(), os.O_RDONLY|syscall.O_NOFOLLOW, 0); err == nil {
-		h.SetXattr(xattrUnsynced, []byte("1")) //nolint:errcheck // where there are none, the next start trusts its sync
-		h.Close()                              //nolint:errcheck // nothing was written
+	s.setXattr(f.w.Path(), xattrUnsynced) // where there are none, the next start trusts its sync
+}
+
+// xattrReadBack marks a file that was set aside and of which all is stored again that
+// can be: what is missing is told once, not by every start.
+const xattrReadBack = "user.tidemark.readback"
+
+// setXattr gives a file an extended attribute, if it can.
+func (s *Store) setXattr(path, attr string) {
+	if f, err := s.fs.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0); err == nil {
+		f.SetXattr(attr, []byte("1")) //nolint:errcheck // see who asks
+		f.Close()                     //nolint:errcheck // nothing was written
 	}
 }
 
@@ -194,6 +203,11 @@ func (s *Store) oweLeft() (notes []note, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.oweFound(entries, func(string) bool { return true }), nil
+}
+
+// oweFound is that for the files of the directory that are wanted.
+func (s *Store) oweFound(entries []fs.DirEntry, wanted func(name string) bool) (notes []note) {
 	var found []*owed
 	var heads []journal.Header
 	for _, e := range entries {
@@ -211,9 +225,15 @@ func (s *Store) oweLeft() (notes []note, err error) {
 		}
 		base, _, _ := strings.Cut(f.name, "@")
 		after, sl := syncedByName(f.name), s.slotNamed(base)
+		upload := isUpload(f.name)
+		if upload {
+			sl = &slot{store: s, base: base}
+			s.known[f.name] = true
+		}
 		switch {
+		case !wanted(f.name), s.hasXattr(f.name, xattrReadBack) && (upload || h.TailEntryBootID == s.cfg.BootID):
 		case sl == nil || h.State != journal.StateOnline || after+1 < h.HeadEntrySeqnum || after >= h.TailEntrySeqnum:
-		case h.TailEntryBootID != s.cfg.BootID:
+		case h.TailEntryBootID != s.cfg.BootID && !upload: // an upload's is another machine's
 			notes = append(notes, s.repairAside(f.name))
 		default:
 			found = append(found, &owed{slot: sl, files: []aside{{name: f.name, seqnumID: h.SeqnumID, after: after, last: h.TailEntrySeqnum}}})
@@ -228,7 +248,31 @@ func (s *Store) oweLeft() (notes []note, err error) {
 			s.oweFile(o.slot, a)
 		}
 	}
-	return notes, nil
+	return notes
+}
+
+// isUpload reports whether name is that of an upload's file.
+func isUpload(name string) bool { return strings.HasPrefix(name, "remote-") }
+
+// oweUploads notes what uploads' files have that were set aside meanwhile. Who writes
+// them has closed them, and has said LookAgain.
+func (s *Store) oweUploads() {
+	if !s.uploads.Swap(false) {
+		return
+	}
+	entries, err := s.fs.ReadDir(s.dir)
+	if err != nil {
+		return // as the vacuum finds, and says
+	}
+	fresh := make(map[string]bool)
+	for _, e := range entries {
+		if f, ok := parseStored(e.Name()); ok && f.aside() && isUpload(f.name) && !s.known[f.name] {
+			fresh[f.name] = true
+		}
+	}
+	if len(fresh) > 0 {
+		s.oweFound(entries, func(name string) bool { return fresh[name] })
+	}
 }
 
 // repairAside repairs a file that was set aside before the machine was booted.
@@ -311,6 +355,7 @@ func (s *Store) readBack(ctx context.Context, o *owed) error {
 	}
 	for i := range o.files {
 		s.tellReadBack(&o.files[i])
+		s.setXattr(filepath.Join(s.dir, o.files[i].name), xattrReadBack)
 	}
 	return nil
 }

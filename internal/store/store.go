@@ -109,7 +109,9 @@ type Store struct {
 	closing []*file   // no longer current, still being closed; guarded by queueMu
 	lost    []error   // of forgotten files, not yet returned by a Synchronize; guarded by queueMu
 
-	owed []*owed // of files that were set aside; the archiver's
+	owed    []*owed         // of files that were set aside; the archiver's
+	known   map[string]bool // uploads' files that were set aside and looked at; the archiver's
+	uploads atomic.Bool     // there may be more of them
 
 	vacuumMu sync.Mutex
 	spared   map[string]bool       // archived by this start; guarded by vacuumMu
@@ -140,6 +142,7 @@ func Open(cfg Config) (*Store, error) {
 		dir:      filepath.Join(cfg.Dir, cfg.MachineID.String()),
 		clock:    cfg.Clock,
 		users:    make(map[uint32]*slot),
+		known:    make(map[string]bool),
 		order:    journal.NewOrder(),
 		janitor:  settle.NewBell(),
 		archiver: settle.NewBell(),
@@ -306,6 +309,7 @@ func (s *Store) close(ctx context.Context) error {
 			s.owe(sl.f)
 		}
 	}
+	s.oweUploads()
 	s.readBackAll(ctx, true)
 	s.discardStale(true)
 	errs = append(errs, s.syncNames())

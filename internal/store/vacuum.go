@@ -59,8 +59,12 @@ func (s *Store) spareTaken() {
 }
 
 // LookAgain has the archiver look at what all files take, and remove what is too
-// much: somebody else has put a file into the directory. It waits for nothing.
-func (s *Store) LookAgain() { s.archiver.Ring() }
+// much: somebody else has put a file into the directory. Of an upload's file that was
+// set aside it stores again what was not synced. It waits for nothing.
+func (s *Store) LookAgain() {
+	s.uploads.Store(true)
+	s.archiver.Ring()
+}
 
 // makeRoom removes old files when growing by one step would take from what is
 // to be kept free.
