@@ -116,6 +116,27 @@ func checkLinks(page, text string, exists func(path string) bool) (bad []string)
 	return bad
 }
 
+// checkOrder wants a date in every heading of the second level, none later than that
+// of the one before.
+func checkOrder(page, text string) (bad []string) {
+	before := ""
+	for _, m := range regexp.MustCompile(`(?m)^## (\d{4}-\d\d-\d\d )?(.*)$`).FindAllStringSubmatch(text, -1) {
+		date, what := m[1], m[2]
+		switch {
+		case date == "":
+			bad = append(bad, fmt.Sprintf("%s: %q has no date: write it as `## 2026-11-30 What was decided`", page, what))
+			continue
+		case before != "" && date > before:
+			bad = append(bad, fmt.Sprintf("%s: %q is newer than what stands before it: the newest is first", page, what))
+		}
+		before = date
+	}
+	if before == "" {
+		bad = append(bad, page+": no heading has a date")
+	}
+	return bad
+}
+
 // checkTargets wants every target of the Makefile in docs/TESTING.md or
 // CONTRIBUTING.md, and every `make TARGET` in a page to be a target.
 func checkTargets(makefile string, pages map[string]string) (bad []string) {

@@ -42,6 +42,9 @@ func TestDocumentsInStep(t *testing.T) {
 	t.Run("targets", func(t *testing.T) {
 		report(t, checkTargets(readText(t, "Makefile"), texts))
 	})
+	t.Run("decisions", func(t *testing.T) {
+		report(t, checkOrder("docs/DECISIONS.md", texts["docs/DECISIONS.md"]))
+	})
 }
 
 func report(t *testing.T, bad []string) {

@@ -169,6 +169,10 @@ func TestDocumentRulesNotice(t *testing.T) {
 	expect(t, checkLinks("docs/A.md", "[b](B.md#part) [c](https://x/y) [d](#here)", there("docs/B.md")), "")
 	expect(t, checkLinks("docs/A.md", "[b](../B.md)", there("docs/B.md")), "links to B.md")
 
+	expect(t, checkOrder("A.md", "## 2026-12-02 B\n## 2026-12-02 C\n### D\n## 2026-12-01 E\n"), "")
+	expect(t, checkOrder("A.md", "## 2026-12-01 B\n## 2026-12-02 C\n"), `"C" is newer`)
+	expect(t, checkOrder("A.md", "## 2026-12-01 B\n## C\n"), `"C" has no date`)
+	expect(t, checkOrder("A.md", "B\n"), "no heading has a date")
 	expect(t, checkTargets("test:\n\tgo test\n", map[string]string{"A.md": "    make test\n`make test` tests; we make trouble"}), "")
 	expect(t, checkTargets("test:\n\tgo test\n", map[string]string{"A.md": "```\nmake test\nmake more\n```"}), "says `make more`")
 	expect(t, checkTargets("test:\nmore:\n", map[string]string{"A.md": "`make test`"}), "`make more` is for")

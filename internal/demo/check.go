@@ -117,7 +117,11 @@ func verifyAll(ctx context.Context, data string) ([]string, error) {
 			verdict = "FAIL"
 			errs = append(errs, fmt.Errorf("%s: %s: %w", who, f, err))
 		}
-		lines = append(lines, fmt.Sprintf("%s  %s: %s", verdict, who, f))
+		what := ""
+		if strings.HasPrefix(filepath.Base(f), "upcoming@") {
+			what = " (the next file, empty)"
+		}
+		lines = append(lines, fmt.Sprintf("%s  %s: %s%s", verdict, who, f, what))
 	}
 	return lines, errors.Join(errs...)
 }

@@ -147,7 +147,7 @@ func (s *stage) prove(ctx context.Context, first, second outcome) error {
 	s.say("\n  the same in one process, %d callers that append as fast as they can:\n", measureCallers)
 	s.say("    a sync per line               %9.0f records/s\n", speeds.each)
 	s.say("    one sync for all who wait     %9.0f records/s   %.0f× a sync per line: what tidemark does\n", speeds.shared, speeds.shared/speeds.each)
-	s.say("    no sync at all                %9.0f records/s   one sync for all who wait is %.2f of that\n", speeds.none, speeds.shared/speeds.none)
+	s.say("    no sync at all                %9.0f records/s   one sync for all who wait is %.1f %% of that\n", speeds.none, 100*speeds.shared/speeds.none)
 	s.say("\n  %s\n", strings.Join(verdict, "\n  "))
 	switch {
 	case p.lost > 0 || p.torn > 0:

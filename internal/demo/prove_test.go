@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
@@ -165,6 +168,32 @@ func TestTheProofFails(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// TestNextFileIsSaid: what is prepared, and has no entries yet, is checked and said.
+func TestNextFileIsSaid(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "m")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "")
+	var want []string
+	for name, what := range map[string]string{"system.journal": "", "upcoming@1.journal": " (the next file, empty)"} {
+		path := filepath.Join(dir, name)
+		w, err := journal.Create(path, journal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, "PASS  tidemark verify (no journalctl here): "+path+what)
+	}
+	slices.Sort(want)
+	got, err := verifyAll(t.Context(), filepath.Dir(dir))
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v; lines (-want +got):\n%s", err, diff)
 	}
 }
 
