@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -36,13 +37,29 @@ func loop(t testing.TB, fstype, dir string) (mnt string) {
 	if out, err := exec.Command("mount", "-t", fstype, "-o", "loop", image, mnt).CombinedOutput(); err != nil {
 		t.Skipf("%s cannot be mounted here: %v: %s", fstype, err, out)
 	}
+	stop := unmountWithUs(t, mnt)
 	t.Cleanup(func() {
 		if err := unix.Unmount(mnt, 0); err != nil {
 			t.Errorf("unmount %s: %v", mnt, err)
-			_ = unix.Unmount(mnt, unix.MNT_DETACH)
 		}
+		stop()
 	})
 	return mnt
+}
+
+// unmountWithUs has what is mounted at a place unmounted when this process ends
+// before stop is called, however it ends.
+func unmountWithUs(t testing.TB, mnt string) (stop func()) {
+	t.Helper()
+	guard := exec.Command("sh", "-c", `read -r end; umount -l "$1" 2>/dev/null; exit 0`, "sh", mnt)
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the test
+	in, err := guard.StdinPipe()
+	noError(t, err)
+	noError(t, guard.Start())
+	return func() {
+		noError(t, in.Close())
+		noError(t, guard.Wait())
+	}
 }
 
 // slowDisk is loop on a slow disk. What the file system inside wants to be on the
