@@ -380,7 +380,7 @@ func (r *importRun) showProgress() {
 	}
 	r.shown = now
 	rate := float64(r.total) / now.Sub(r.began).Seconds()
-	_, _ = fmt.Fprintf(r.progress, "\r\x1b[K%d entries, %.0f/s", r.total, rate)
+	_, _ = fmt.Fprintf(r.progress, "\r\x1b[K%s, %.0f/s", plural(r.total, "entries"), rate)
 }
 
 // clearProgress takes the line away again.

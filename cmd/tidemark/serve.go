@@ -54,7 +54,7 @@ func (f *serveFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.notify, "notify", "", "`duration` that matches of readers may lag under load; 0: not at all (default "+config.DefaultNotify.String()+")")
 	flags.StringVar(&f.accessLog, "access-log", "", "`file` that gets a line for each HTTP request; HUP opens it again (default: AccessLog= of the configuration, else none)")
 	flags.StringVar(&f.accessLogSync, "access-log-sync", "", "sync `policy` of that file; with all, each answer waits until its line is on the disk (default auto)")
-	flags.StringVar(&f.file, "config", "", "configuration `file` (default: /etc/tidemark/tidemark.conf as root, ~/.config/tidemark/tidemark.conf else)")
+	flags.StringVar(&f.file, "config", "", "configuration `file` (default: /etc/tidemark/tidemark.conf as root, $XDG_CONFIG_HOME/tidemark/tidemark.conf or ~/.config/tidemark/tidemark.conf for others)")
 	completeFlags(cmd, map[string][]cobra.Completion{
 		"sync": syncPolicies, "access-log-sync": syncPolicies, "notify": {"0", "250ms", "1s"}, "http": {"off", config.DefaultHTTP, "127.0.0.1:0"},
 	}, "data", "run")
