@@ -182,15 +182,16 @@ func checkImage(t *testing.T, l *ledger, im image, lines []string) {
 // stored again.
 func TestCrashFailingSyncs(t *testing.T) {
 	first, n := seeds(t, 2)
-	aside := 0
+	lives, aside := 0, 0
 	for seed := first; seed < first+n && !t.Failed(); seed++ {
 		policy := policies()[seed%uint64(len(policies()))]
 		t.Run(fmt.Sprintf("seed %d %s", seed, policy), func(t *testing.T) {
 			defer repeat(t, "TestCrashFailingSyncs", seed, 1)
 			aside += failingLife(t, rand.New(rand.NewPCG(seed, 5)), policy)
+			lives++ // not where there is no such disk: that skips
 		})
 	}
-	if aside == 0 {
+	if lives > 0 && aside == 0 {
 		t.Error("no file was set aside: the test shows nothing")
 	}
 }
