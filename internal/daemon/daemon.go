@@ -59,6 +59,7 @@ type daemon struct {
 	run      string
 	runLock  *store.Lock
 	started  time.Time
+	unheard  atomic.Bool // by the service manager
 	machine  entry.ID
 	boot     entry.ID
 

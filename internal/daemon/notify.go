@@ -18,9 +18,11 @@ import (
 // not keep the daemon from working, or from ending.
 const notifyLimit = time.Second
 
-// notify tells the service manager, if there is one.
+// notify tells the service manager, if there is one. That it does not listen is
+// said once, until it does again: the watchdog is fed all the time.
 func (d *daemon) notify(state string) {
-	if err := notify(state); err != nil {
+	err := notify(state)
+	if again := d.unheard.Swap(err != nil); err != nil && !again {
 		d.say("notify the service manager: " + err.Error())
 	}
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -73,6 +74,24 @@ func TestNotifyGivesUp(t *testing.T) {
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("error %v, want a deadline", err)
+	}
+}
+
+// TestNotifySaysOnce: that nobody listens is said when it begins, not at each ping.
+func TestNotifySaysOnce(t *testing.T) {
+	var out bytes.Buffer
+	d := &daemon{o: Options{Err: &out}}
+	for round := range 2 {
+		sock := listenNotify(t, newPlace(t))
+		d.notify("WATCHDOG=1")
+		hear(t, sock, "WATCHDOG=1")
+		_ = sock.Close()
+		for range 3 {
+			d.notify("WATCHDOG=1")
+		}
+		if n := strings.Count(out.String(), "notify the service manager: "); n != round+1 {
+			t.Errorf("said %d times after %d failures, each of several pings: %s", n, round+1, out.String())
+		}
 	}
 }
 
