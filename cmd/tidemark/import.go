@@ -265,29 +265,19 @@ func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
 	return nil
 }
 
-// clockStep is how far back in time an entry may be in its file, in µs.
-const clockStep = 10e6
-
 // ordered counts the entries at the front that belong into the current file by
-// their realtime: readers look for a time by bisection. 0 says that the file is to
-// be ended. When that has happened too often it is not: the file is right, only
-// slower to find a time in.
-func (r *importRun) ordered(entries []entry.Entry) int {
-	for i := range entries {
-		at := entries[i].Realtime
-		switch {
-		case at+clockStep >= r.latest:
-			r.latest = max(r.latest, at)
-		case i > 0:
-			return i
-		case tooDisordered(r.breaks+1, r.total):
-			r.latest = at
-		default:
-			r.breaks++
-			return 0
-		}
+// their realtime. 0 says that the file is to be ended. When that has happened too
+// often it is not: the file is right, only slower to find a time in.
+func (r *importRun) ordered(entries []entry.Entry) (n int) {
+	if n, r.latest = journal.InStep(entries, r.latest); n > 0 {
+		return n
 	}
-	return len(entries)
+	if !tooDisordered(r.breaks+1, r.total) {
+		r.breaks++
+		return 0
+	}
+	n, r.latest = journal.InStep(entries, 0)
+	return n
 }
 
 // tooDisordered reports whether so many breaks of the order in so many entries

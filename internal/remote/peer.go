@@ -89,29 +89,19 @@ func (p *peer) append(ctx context.Context, entries []entry.Entry) (t journal.Tic
 	return t, done, nil
 }
 
-// smallStep is how far back in time an entry may be in its file, in µs.
-const smallStep = 10e6
-
 // ordered counts the entries at the front that belong into the current file by
-// their realtime: readers look for a time by bisection. 0 says that the file is to be
-// ended. When that has happened too often it is not: the file is right, only slower
-// to find a time in.
-func (p *peer) ordered(entries []entry.Entry) int {
-	for i := range entries {
-		if at := entries[i].Realtime; at+smallStep >= p.latest {
-			p.latest = max(p.latest, at)
-			continue
-		}
-		if i > 0 {
-			return i
-		}
-		if p.breaks.take(time.Now()) {
-			p.files.counts.breaks.Add(1)
-			return 0
-		}
-		p.latest = entries[i].Realtime
+// their realtime. 0 says that the file is to be ended. When that has happened too
+// often it is not: the file is right, only slower to find a time in.
+func (p *peer) ordered(entries []entry.Entry) (n int) {
+	if n, p.latest = journal.InStep(entries, p.latest); n > 0 {
+		return n
 	}
-	return len(entries)
+	if p.breaks.take(time.Now()) {
+		p.files.counts.breaks.Add(1)
+		return 0
+	}
+	n, p.latest = journal.InStep(entries, 0)
+	return n
 }
 
 // resolve does what lets an append go on that has ended with err.

@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-log/tidemark/journal"
 )
 
 // A step back of the clock shorter than smallStep is bridged by repeating the
 // last time. A longer one begins a new file, at most once per stepPause; until
 // then it is bridged too.
 const (
-	smallStep = uint64(10 * time.Second / time.Microsecond)
+	smallStep = uint64(journal.MaxClockStep)
 	stepPause = uint64(time.Minute / time.Microsecond)
 )
 

@@ -129,7 +129,10 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request, once *try) (n, dro
 	}
 	decoder := s.cfg.NewDecoder(peer(r))
 	buffer := s.reader(body)
-	defer s.readers.Put(buffer)
+	defer func() {
+		buffer.Reset(nil) // keeps no request
+		s.readers.Put(buffer)
+	}()
 	lines := lineReader{r: buffer, limit: s.cfg.MaxLine}
 	for number := 1; ; number++ {
 		line, err := lines.next()
