@@ -58,7 +58,7 @@ func TestFailedSync(t *testing.T) {
 		r := newRig(t, func(c *Config) { c.FS = fsys })
 		defer r.Close() // within the bubble
 		failing := func(op, _ string) error {
-			if isSync(op) {
+			if hookfs.IsSync(op) {
 				return syscall.EIO
 			}
 			return nil

@@ -14,9 +14,6 @@ import (
 	"github.com/tidemark-log/tidemark/settle"
 )
 
-// isSync tells whether a call waits for the disk.
-func isSync(op string) bool { return op == "datasync" || op == "sync" || op == "syncdir" }
-
 // TestRotationsWaitForNoSync holds every sync: files are begun and rotated all the
 // same, by command and where the order breaks, and what is appended is written. Who
 // waits for a sync gets it after the release, in each of the files.
@@ -25,13 +22,7 @@ func TestRotationsWaitForNoSync(t *testing.T) {
 		fsys := &hookfs.FS{}
 		r := newRig(t, func(c *Config) { c.FS = fsys })
 		defer r.Close() // within the bubble
-		release := make(chan struct{})
-		fsys.Set(func(op, _ string) error {
-			if isSync(op) {
-				<-release
-			}
-			return nil
-		})
+		release := fsys.HoldSyncs()
 		synced := make(chan error, 4)
 		for _, at := range []uint64{100, 50, 300} { // the order breaks at the second
 			tk, n, err := r.Append(t.Context(), "p", entries(boot1, at, "m"))
@@ -56,7 +47,7 @@ func TestRotationsWaitForNoSync(t *testing.T) {
 			t.Errorf("synced, with %v, while every sync is held", err)
 		default:
 		}
-		close(release)
+		release()
 		for range 4 {
 			if err := <-synced; err != nil {
 				t.Error(err)
@@ -84,7 +75,7 @@ func TestArchiveCannotBeSynced(t *testing.T) {
 		}
 		held := make(chan struct{})
 		fsys.Set(func(op, _ string) error {
-			if !isSync(op) {
+			if !hookfs.IsSync(op) {
 				return nil
 			}
 			<-held
@@ -126,7 +117,7 @@ func TestLastSyncFails(t *testing.T) {
 	}
 	r.say("p", 200, "c")
 	fsys.Set(func(op, _ string) error {
-		if isSync(op) {
+		if hookfs.IsSync(op) {
 			return syscall.EIO
 		}
 		return nil

@@ -17,9 +17,6 @@ import (
 	"github.com/tidemark-log/tidemark/settle"
 )
 
-// isSync tells whether a call waits for the disk.
-func isSync(op string) bool { return op == "datasync" || op == "sync" || op == "syncdir" }
-
 // TestRotationsWaitForNoSync holds every sync: files are rotated all the same, by
 // command and because they are full, for users too, and what is appended is
 // written. Who waits for a sync gets it after the release, for all files.
@@ -31,13 +28,7 @@ func TestRotationsWaitForNoSync(t *testing.T) {
 		cfg.Split = true
 		s := open(t, cfg)
 		synctest.Wait()
-		release := make(chan struct{})
-		fsys.Set(func(op, _ string) error {
-			if isSync(op) {
-				<-release
-			}
-			return nil
-		})
+		release := fsys.HoldSyncs()
 		first, err := s.Append(t.Context(), []entry.Entry{line(0, "message 0")})
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +62,7 @@ func TestRotationsWaitForNoSync(t *testing.T) {
 			t.Errorf("synced, with %v, while every sync is held", err)
 		default:
 		}
-		close(release)
+		release()
 		for range 2 {
 			if err := <-synced; err != nil {
 				t.Error(err)
@@ -102,13 +93,7 @@ func TestOpenedFilesWaitForNoSync(t *testing.T) {
 		}
 		s = open(t, cfg)
 		synctest.Wait()
-		release := make(chan struct{})
-		fsys.Set(func(op, _ string) error {
-			if isSync(op) {
-				<-release
-			}
-			return nil
-		})
+		release := fsys.HoldSyncs()
 		ticket, err := s.Append(t.Context(), []entry.Entry{line(2000, "back again"), line(0, "message 0")})
 		if err == nil {
 			err = s.Wait(t.Context(), ticket, settle.Appended)
@@ -119,7 +104,7 @@ func TestOpenedFilesWaitForNoSync(t *testing.T) {
 		if err := s.Rotate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		close(release)
+		release()
 		if err := s.Wait(t.Context(), ticket, settle.Synced); err != nil {
 			t.Error(err)
 		}

@@ -28,6 +28,22 @@ func (h *FS) Set(hook func(op, name string) error) {
 	h.hook = hook
 }
 
+// IsSync tells whether a call waits for the disk: datasync, sync or syncdir.
+func IsSync(op string) bool { return op == "datasync" || op == "sync" || op == "syncdir" }
+
+// HoldSyncs sets a hook that holds every sync until release is called, once. Later
+// ones are not held any more.
+func (h *FS) HoldSyncs() (release func()) {
+	held := make(chan struct{})
+	h.Set(func(op, _ string) error {
+		if IsSync(op) {
+			<-held
+		}
+		return nil
+	})
+	return func() { close(held) }
+}
+
 func (h *FS) ask(op, name string) error {
 	h.mu.Lock()
 	hook := h.hook
