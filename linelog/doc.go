@@ -35,6 +35,14 @@
 // cannot be had any more is counted and said. Who waits later waits for the fresh
 // file.
 //
+// # Rotation
+//
+// Options.Rotate begins a new file by size or age: FILE is renamed to FILE.TIME
+// between two lines, and a fresh FILE takes what comes next. Sync, compression and
+// removal of the old ones follow in the background: a slow disk and a slow compressor
+// hold up nobody. A position in a file that was rotated stays good for Wait. After a
+// crash the next Open goes on where it ended.
+//
 // # What is said in the log
 //
 // A line that begins with "# linelog:" tells how many lines are missing at that

@@ -29,7 +29,7 @@ func contents(t *testing.T, fs *crashfs.FS) map[string][]string {
 	}
 	files := map[string][]string{}
 	for _, e := range entries {
-		b := fs.Bytes("/var/log/" + e.Name())
+		b := unpacked(t, e.Name(), fs.Bytes("/var/log/"+e.Name()))
 		if len(b) > 0 && b[len(b)-1] != '\n' {
 			t.Errorf("%s ends in the middle of a line: %.60q", e.Name(), b[bytes.LastIndexByte(b, '\n')+1:])
 		}
@@ -93,7 +93,10 @@ func (h *history) powerCuts(t *testing.T, fs *crashfs.FS) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			for line := range strings.Lines(string(clone.Bytes("/var/log/" + e.Name()))) {
+			if strings.HasSuffix(e.Name(), ".part") {
+				continue
+			}
+			for line := range strings.Lines(string(unpacked(t, e.Name(), clone.Bytes("/var/log/"+e.Name())))) {
 				lines[strings.TrimSuffix(line, "\n")] = true
 			}
 		}

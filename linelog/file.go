@@ -19,6 +19,7 @@ type file struct {
 	app     vfs.File // O_APPEND: for new lines
 	fix     vfs.File // without it: to read and to repair; nil for a device
 	path    string   // symbolic links followed
+	archive string   // what a rotation has renamed it to; "": nothing
 	regular bool
 	torn    Torn
 
@@ -38,14 +39,18 @@ type file struct {
 const maxReadAhead = 64 << 10
 
 // open opens the path of w. Called with io held, or before w is used.
-func (w *Writer) open() (_ *file, err error) {
-	f := &file{path: w.path, torn: w.o.Torn}
+func (w *Writer) open() (*file, error) {
+	path := w.path
 	if _, ok := w.o.FS.(vfs.OS); ok {
-		if p, err := filepath.EvalSymlinks(w.path); err == nil {
-			f.path = p
-		}
+		path = resolve(path)
 	}
-	if f.app, err = w.o.FS.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, w.o.Perm); err != nil {
+	return w.openPath(path, w.o.Perm)
+}
+
+// openPath opens a file, which is made with perm if it is not there.
+func (w *Writer) openPath(path string, perm fs.FileMode) (_ *file, err error) {
+	f := &file{path: path, torn: w.o.Torn}
+	if f.app, err = w.o.FS.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, perm); err != nil {
 		return nil, err
 	}
 	if f.regular = f.app.Regular(); !f.regular {

@@ -81,13 +81,17 @@ type Options struct {
 	MaxLine int
 	// Torn says how pieces of lines are marked. Zero: Comment.
 	Torn Torn
-	// Perm is the mode of a new file. 0 means DefaultPerm.
+	// Perm is the mode of a new file. 0 means DefaultPerm. One that a rotation begins
+	// has that of the file before.
 	Perm fs.FileMode
+	// Rotate says when a new file begins, and what becomes of those before. Zero:
+	// never.
+	Rotate Rotation
 	// Say, if not nil, is told in words when writes begin to fail and when they
 	// work again, when a file was set aside, and what was lost. It is called
 	// without locks, must be quick and must not wait for the writer.
 	Say func(text string)
-	// Observe is called after each effect ("write", "sync") with its duration, the
+	// Observe is called after each effect ("write", "sync", "rotate") with its duration, the
 	// position it covered (0 with an error) and its error. It is called by who ran
 	// the effect, also a waiter; those of different effects may come at the same
 	// time. It must be quick and must not wait for the writer.
@@ -104,6 +108,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Buffer <= 0 {
 		o.Buffer = DefaultBuffer
+	}
+	if o.Rotate.Size > 0 {
+		o.Buffer = int(min(int64(o.Buffer), o.Rotate.Size))
 	}
 	if o.Limit <= 0 {
 		o.Limit = DefaultLimit

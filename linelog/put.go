@@ -51,6 +51,7 @@ func (w *Writer) putStage() (err error) {
 			return err
 		}
 	}
+	w.rotateIfDue(len(w.stage.buf))
 	c, f := w.stage, w.f
 	n, err := f.write(c.buf)
 	short := errors.Is(err, io.ErrShortWrite)
@@ -169,6 +170,7 @@ func (w *Writer) sayDropped() {
 // tell says what there is to say, and has notices written. Called without locks, at
 // the end of an effect.
 func (w *Writer) tell() {
+	w.tellRotation()
 	w.mu.Lock()
 	news := w.news
 	w.news = nil

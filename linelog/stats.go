@@ -15,6 +15,9 @@ type counts struct {
 	syncs, syncErrors     uint64
 	syncTime              time.Duration
 	setAside, again, lost uint64
+	rotations             uint64
+	rotateErrors          uint64
+	compressed, pruned    uint64
 }
 
 // Stats is the state of a Writer and what it has done since Open.
@@ -43,6 +46,11 @@ type Stats struct {
 	// SetAside counts files whose sync failed, Again the lines of them that were
 	// taken over into a fresh file, Lost those that could not be.
 	SetAside, Again, Lost uint64
+	// Rotations counts files that were begun by Options.Rotate or Rotate, RotateErrors
+	// what has failed of that, or of what follows it. Compressed and Pruned count
+	// the files before that were.
+	Rotations, RotateErrors uint64
+	Compressed, Pruned      uint64
 	// Err is the error of the last write or sync, nil if it succeeded.
 	Err error
 }
@@ -58,6 +66,7 @@ func (w *Writer) Stats() Stats {
 		Buffered: w.q.held, Limit: w.q.limit, Unsynced: w.pos - min(w.pos, w.sync.Settled()),
 		Writes: c.writes, ShortWrites: c.short, WriteErrors: c.writeErrors,
 		Syncs: c.syncs, SyncErrors: c.syncErrors, SyncTime: c.syncTime,
-		SetAside: c.setAside, Again: c.again, Lost: c.lost, Err: w.err,
+		SetAside: c.setAside, Again: c.again, Lost: c.lost,
+		Rotations: c.rotations, RotateErrors: c.rotateErrors, Compressed: c.compressed, Pruned: c.pruned, Err: w.err,
 	}
 }

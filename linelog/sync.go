@@ -69,6 +69,7 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 	w.old = slices.Delete(w.old, 0, len(old))
 	for _, f := range old {
 		f.close() //nolint:errcheck // it is synced, and nothing is left to do about it
+		w.closed(f)
 	}
 	w.syncWorks()
 	return pos, nil
@@ -122,7 +123,7 @@ func (w *Writer) syncFailed(f *file, condemned bool, err error) error {
 		w.exchange() //nolint:errcheck // the next attempt tries again; the error of the sync is the one to tell
 	} else {
 		w.old = slices.DeleteFunc(w.old, func(x *file) bool { return x == f })
-		w.takeOver(f, "")
+		w.takeOver(f, w.setArchiveAside(f))
 	}
 	return fmt.Errorf("%w: %w", ErrSync, err)
 }

@@ -57,6 +57,7 @@ type Writer struct {
 	safe     uint64      // position up to which all is synced, or lost
 	setAside time.Time   // when that last happened; zero: never
 	device   atomic.Bool // f is no regular file
+	rot      rotation
 
 	mu               sync.Mutex
 	q                queue
@@ -111,6 +112,9 @@ func Open(path string, o Options) (*Writer, error) {
 		if !w.o.Sync.IsAuto() {
 			return nil, errors.Join(fmt.Errorf("open %s: %w", path, ErrNoSync), f.close())
 		}
+		if w.o.Rotate.enabled() {
+			return nil, errors.Join(fmt.Errorf("open %s: %w", path, ErrNoRotation), f.close())
+		}
 		retry = pipeRetry
 	}
 	windows := settle.All()
@@ -119,6 +123,7 @@ func Open(path string, o Options) (*Writer, error) {
 	}
 	w.write = settle.New(w.writeEffect, settle.Options{Policy: windows, Leading: true, Retry: retry, Observe: w.o.observer("write")})
 	w.sync = settle.New(w.syncEffect, settle.Options{Policy: w.o.Sync, Observe: w.o.observer("sync")})
+	w.startRotation()
 	return w, nil
 }
 
@@ -377,6 +382,7 @@ func (w *Writer) shut() error {
 	w.write.Close() //nolint:errcheck // its effect has been run by the sync's, or has failed there
 	err = errors.Join(err, w.tellLost())
 	w.tell()
+	w.endRotation()
 	w.io.Lock()
 	defer w.io.Unlock()
 	files := w.old

@@ -74,7 +74,7 @@ var landlords = map[string][]string{
 	"github.com/spf13/pflag":                 {"cmd/tidemark"},
 	"github.com/prometheus/client_golang":    {"internal/web"},
 	"github.com/coreos/go-systemd":           {"internal/daemon", "cmd/tidemark"},
-	"github.com/klauspost/compress":          {"journal/internal/blob", "internal/web"},
+	"github.com/klauspost/compress":          {"journal/internal/blob", "linelog", "internal/web"},
 	"github.com/ulikunitz/xz":                {"journal/internal/blob", "internal/web"},
 	"github.com/pierrec/lz4":                 {"journal/internal/blob", "internal/web"},
 	"github.com/mattn/go-runewidth":          {"internal/render", "cmd/tidemark"},

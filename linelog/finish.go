@@ -1,0 +1,274 @@
+package linelog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// finishEffect is the effect of the settler finisher: it brings what was rotated,
+// and what an earlier writer has left, into its final form. What fails is told, and
+// tried again after the next rotation; so it returns no error.
+//
+// It looks at the directory only, so that it goes on wherever a crash has ended it.
+// An archive is FILE.TIME, then FILE.TIME.zst, then with Numbered FILE.1.zst; each
+// step is a rename of something whole.
+func (w *Writer) finishEffect(upTo uint64) (uint64, error) {
+	defer w.tell()
+	w.io.Lock()
+	path := w.rot.path
+	w.io.Unlock()
+	list, err := w.archives(path)
+	if err != nil {
+		w.rotateFailed(fmt.Errorf("look for rotated files: %w", err))
+		return upTo, nil
+	}
+	// First the list, then who is not synced yet: one that is rotated in between is in
+	// neither.
+	busy := w.unsynced()
+	done := list[:0]
+	for _, a := range list {
+		if !busy[a.path] {
+			done = append(done, a)
+		}
+	}
+	list = done
+	if !w.rot.swept {
+		w.rot.swept = true
+		w.sweep(path)
+		w.mend(list)
+	}
+	for i := range list {
+		w.pack(&list[i])
+	}
+	if w.o.Rotate.Naming == Numbered && !w.renumber(path, list) {
+		return upTo, nil
+	}
+	w.prune(list, len(busy))
+	return upTo, nil
+}
+
+// unsynced are the paths of archives that are still in use.
+func (w *Writer) unsynced() map[string]bool {
+	w.io.Lock()
+	defer w.io.Unlock()
+	busy := map[string]bool{}
+	for _, f := range w.old {
+		if f.archive != "" {
+			busy[f.archive] = true
+		}
+	}
+	if w.f != nil && w.f.archive != "" {
+		busy[w.f.archive] = true
+	}
+	return busy
+}
+
+// try calls f and takes note of its error.
+func (w *Writer) try(what string, f func() error) bool {
+	err := f()
+	if err != nil {
+		w.rotateFailed(fmt.Errorf("%s: %w", what, err))
+	}
+	return err == nil
+}
+
+// partName is where an archive of the log path is compressed to: no glob for the log
+// or its archives finds it.
+func partName(path, archive string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(archive)+suffix+".part")
+}
+
+// sweep removes what a killed compression has left.
+func (w *Writer) sweep(path string) {
+	dir, base := filepath.Dir(path), filepath.Base(path)
+	entries, err := w.o.FS.ReadDir(dir)
+	if err != nil {
+		return // it was readable a moment ago, and the next Open sweeps again
+	}
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), "."+base+".")
+		if ok && strings.HasSuffix(rest, suffix+".part") {
+			w.try("remove what a compression has left", func() error { return w.o.FS.Remove(filepath.Join(dir, e.Name())) })
+		}
+	}
+}
+
+// mend marks the end of a line that a power cut has torn.
+func (w *Writer) mend(list []archive) {
+	for _, a := range list {
+		if a.plain {
+			w.try("look at the end", func() error {
+				f, err := w.openPath(a.path, w.o.Perm)
+				if err != nil {
+					return err
+				}
+				return errors.Join(f.repair(), f.close())
+			})
+		}
+	}
+}
+
+// pack compresses an archive, if it is to be. When it is there in both forms a
+// compression was not finished: the plain one is whole in any case.
+func (w *Writer) pack(a *archive) {
+	if !a.plain {
+		return
+	}
+	if w.o.Rotate.Compression == Plain {
+		if a.packed && w.try("compress", func() error { return w.o.FS.Remove(a.path + suffix) }) {
+			a.packed = false
+		}
+		return
+	}
+	if !w.try("compress", func() error { return w.compress(a.path) }) {
+		a.packed = a.packed || !w.free(a.path+suffix) // its name may not be synced
+		return
+	}
+	a.packed = true
+	if w.try("compress", func() error { return w.o.FS.Remove(a.path) }) {
+		a.plain = false
+		w.count(&w.counts.compressed)
+	}
+}
+
+// count adds one to a count.
+func (w *Writer) count(c *uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*c++
+}
+
+// compress makes path.zst from path: when it returns nil that survives a power cut,
+// and else there is none.
+func (w *Writer) compress(path string) (err error) {
+	st, err := w.o.FS.Stat(path)
+	if err != nil {
+		return err
+	}
+	from, err := w.o.FS.OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	part := partName(path, path)
+	to, err := w.o.FS.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, st.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	err = encode(&offsetWriter{f: to}, io.NewSectionReader(from, 0, st.Size()))
+	if err == nil {
+		err = to.Datasync()
+	}
+	if err = errors.Join(err, to.Close()); err == nil {
+		err = w.o.FS.Rename(part, path+suffix)
+	}
+	if err != nil {
+		w.o.FS.Remove(part) //nolint:errcheck // the next Open sweeps it away
+		return err
+	}
+	return w.o.FS.SyncDir(filepath.Dir(path))
+}
+
+// encode writes one zstd frame.
+func encode(to io.Writer, from io.Reader) error {
+	// One at a time, in this goroutine: it is to be a quiet neighbour.
+	z, err := zstd.NewWriter(to, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(z, from)
+	return errors.Join(err, z.Close())
+}
+
+// offsetWriter writes to a file from its beginning on. A write that is cut short
+// goes on: nobody reads the file before it is whole.
+type offsetWriter struct {
+	f interface {
+		WriteAt(p []byte, off int64) (int, error)
+	}
+	off int64
+}
+
+func (o *offsetWriter) Write(p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		n, err := o.f.WriteAt(p[done:], o.off)
+		done += n
+		o.off += int64(n)
+		if err != nil && (n == 0 || !errors.Is(err, io.ErrShortWrite)) {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// rename gives an archive another name. One that is there in both forms keeps its
+// own until that is mended: else they could part, and its lines would be there twice.
+func (w *Writer) rename(a *archive, to string) bool {
+	form := ""
+	if a.packed {
+		form = suffix
+	}
+	if a.packed && a.plain || !w.try("number", func() error { return w.o.FS.Rename(a.path+form, to+form) }) {
+		return false
+	}
+	a.path = to
+	return true
+}
+
+// renumber gives numbers to the archives that have none, the oldest first. Those
+// with numbers make room: up to the first that is free each takes the next. A crash
+// in between leaves one free, and nothing twice.
+func (w *Writer) renumber(path string, list []archive) bool {
+	for i := range list {
+		if list[i].number > 0 {
+			continue
+		}
+		// Before i, from 1 upwards, the newest last.
+		first, n := i, 1
+		for first > 0 && list[first-1].number == n {
+			first, n = first-1, n+1
+		}
+		for j := first; j <= i; j++ {
+			number := i - j + 1
+			if !w.rename(&list[j], fmt.Sprintf("%s.%d", path, number)) {
+				return false
+			}
+			list[j].number, list[j].stamp = number, stamp{}
+		}
+	}
+	return true
+}
+
+// prune removes the oldest archives above Keep. Those that are in use count, and are
+// not removed.
+func (w *Writer) prune(list []archive, busy int) {
+	if w.o.Rotate.Keep <= 0 {
+		return
+	}
+	for _, a := range list[:max(0, min(len(list), len(list)+busy-w.o.Rotate.Keep))] {
+		gone := true
+		for _, form := range []struct {
+			there bool
+			name  string
+		}{{a.packed, a.path + suffix}, {a.plain, a.path}} {
+			if form.there {
+				err := w.o.FS.Remove(form.name)
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					w.rotateFailed(fmt.Errorf("remove: %w", err))
+					gone = false
+				}
+			}
+		}
+		if gone {
+			w.count(&w.counts.pruned)
+		}
+	}
+}
