@@ -43,7 +43,4 @@ func catchFault(fn func() error) (err error) {
 func (f *File) afterFault() {
 	f.dropMap()
 	f.end = uint64(max(f.size(), 0))
-	if f.cache == nil {
-		f.useCache(&dataCache{})
-	}
 }

@@ -128,7 +128,6 @@ func (f *File) open() error {
 	if f.m != nil {
 		err = guardFault(f, f.refresh)
 	} else {
-		f.useCache(&dataCache{})
 		err = f.refresh()
 	}
 	return err
@@ -136,8 +135,11 @@ func (f *File) open() error {
 
 func (f *File) useCache(c *dataCache) {
 	f.cache, f.tag = nil, 0
-	if f.m == nil && f.size() < 1<<dataCacheTag {
-		f.cache, f.tag = c, c.newTag()
+	if f.end >= 1<<dataCacheTag {
+		return
+	}
+	if tag := c.newTag(); tag != 0 {
+		f.cache, f.tag = c, tag
 	}
 }
 
@@ -251,7 +253,7 @@ func (f *File) refresh() error {
 		}
 	}
 	if h.TailObjectOffset < f.hdr.TailObjectOffset && f.cache != nil {
-		f.tag = f.cache.newTag() // cut and written anew: forget the payloads
+		f.useCache(f.cache) // cut and written anew: forget the payloads
 	}
 	f.hdr = h
 	f.generation++

@@ -42,8 +42,9 @@ type Journal struct {
 	delivered map[entry.ID]uint64
 	caught    uint64 // realtime of the place where the end was met last; 0: never
 
-	e  entry.Entry
-	fs fields
+	e    entry.Entry
+	fs   fields
+	want *wanted // fields to deliver; nil: all
 }
 
 // Open opens journal files, to be read by pread. Files that cannot be opened
@@ -410,19 +411,24 @@ func (j *Journal) fill() bool {
 	if cap(j.fs.arena) > keepArena {
 		j.fs.arena = nil
 	}
-	if err := c.f.readFields(&c.head, &j.fs); err != nil {
+	if err := c.f.readFields(&c.head, &j.fs, j.want); err != nil {
 		c.f.warn(err)
 		return false
 	}
-	if len(j.fs.list) == 0 {
+	if len(j.fs.list) == 0 && (j.want == nil || len(j.fs.items) == j.fs.bad) {
 		return false
 	}
+	j.setEntry(c)
+	return true
+}
+
+// setEntry makes the entry of c, with the fields that were read, the one to deliver.
+func (j *Journal) setEntry(c *cursor) {
 	h := &c.head
 	j.e = entry.Entry{
 		Fields: j.fs.list, Realtime: h.realtime, Monotonic: h.monotonic, BootID: h.boot,
 		Seqnum: h.seqnum, SeqnumID: c.f.hdr.SeqnumID, XorHash: h.xorHash,
 	}
-	return true
 }
 
 // keepArena is the largest memory kept for the fields of the next entry.

@@ -86,15 +86,6 @@ func (f *File) readHead(off uint64, h *entryHead) error {
 	return nil
 }
 
-// fields holds the fields of one entry: one arena for all payloads, reused.
-type fields struct {
-	arena []byte
-	list  []entry.Field
-	ends  []int    // of each field in arena
-	items []uint64 // offsets of the DATA objects
-	bad   int      // items that could not be read, of the last entry
-}
-
 // itemStep is how many bytes of items are read at once, so that an entry's
 // claimed size does not decide what is allocated.
 const itemStep = windowSize / 2
@@ -123,45 +114,10 @@ func (f *File) readItems(h *entryHead, fs *fields) error {
 	return nil
 }
 
-// maxEntryBytes bounds the fields of one entry together, as journald does
-// (ENTRY_SIZE_MAX).
-const maxEntryBytes = 1 << 30
-
-// readFields reads all fields of the entry into fs. Fields that are damaged are
-// left out, warned of and counted in fs.bad.
-func (f *File) readFields(h *entryHead, fs *fields) error {
-	if err := f.readItems(h, fs); err != nil {
-		return err
-	}
-	fs.arena, fs.ends, fs.bad = fs.arena[:0], fs.ends[:0], 0
-	for _, off := range fs.items {
-		arena, err := f.appendData(fs.arena, off, maxEntryBytes-len(fs.arena))
-		if err != nil {
-			fs.bad++
-			f.warn(err)
-			continue
-		}
-		fs.arena = arena
-		fs.ends = append(fs.ends, len(arena))
-	}
-	fs.list = fs.list[:0]
-	from := 0
-	for _, to := range fs.ends {
-		fs.list = append(fs.list, fs.arena[from:to:to])
-		from = to
-	}
-	return nil
-}
-
 // appendData appends the payload, NAME=value, of the DATA object at off to dst,
 // uncompressed, if it has no more than limit bytes. On an error it returns dst
 // as it came.
 func (f *File) appendData(dst []byte, off uint64, limit int) ([]byte, error) {
-	if f.cache != nil {
-		if p := f.cache.get(f.tag | off); p != nil {
-			return append(dst, p...), nil
-		}
-	}
 	po := f.payloadOffset()
 	b, size, err := f.objectAt(off, object.Data, po)
 	if err != nil {
@@ -187,9 +143,6 @@ func (f *File) appendData(dst []byte, off uint64, limit int) ([]byte, error) {
 	}
 	if bytes.IndexByte(out[from:], '=') < 1 {
 		return dst, f.errorf(off, ErrCorrupt, "field without a name")
-	}
-	if f.cache != nil {
-		f.cache.put(f.tag|off, out[from:])
 	}
 	return out, nil
 }

@@ -75,7 +75,7 @@ func (p *prover) run(last uint64, yield func(*entry.Entry) bool) bool {
 // entry reads the entry of h, and reports whether it is whole.
 func (p *prover) entry(h *entryHead) bool {
 	f := p.f
-	if err := f.readFields(h, &p.fs); err != nil {
+	if err := f.readFields(h, &p.fs, nil); err != nil {
 		f.warn(err)
 		return false
 	}
