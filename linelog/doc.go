@@ -49,6 +49,30 @@
 // place, because the buffer was full, or could not be taken over into a fresh
 // file.
 //
-// The writer of this version is the only one of its file (other processes may
-// read, rename and truncate it).
+// # Shared mode
+//
+// Without Options.Shared a Writer is the only one of its file (others may read, rename
+// and truncate it). With it any number of processes append, each with O_APPEND and
+// whole lines, without a lock on a local file system:
+//
+//   - A batch is one write(2), which no other comes into.
+//   - The piece of a write that was cut short is marked in place, through a second
+//     descriptor, wherever others have appended meanwhile, and its line is written
+//     again. Nothing is ever truncated.
+//   - A write of ours that comes behind a part of a line sees that afterwards (one
+//     pread a batch), and marks it: its writer is dead, or does the same. What is
+//     merely seen at the end of the file may be a write in progress and stays; then the
+//     first write of a Writer begins with a newline, which can leave an empty line.
+//   - A write that has failed, and yet done something, can leave lines twice when
+//     others append at the same time: they are not lost.
+//   - After a failed sync the file stays, since others write to it. ErrSync is told, and
+//     the lines that were written after the last good sync are written to its end
+//     again, behind a line that says so.
+//
+// What it does not see: a Writer that was glued to the part of a dead one's line and
+// is killed itself before it marks that. One line is torn then, and nobody was told
+// that it is there.
+//
+// Options.Lock has a batch written under an advisory lock, as it must be beside those
+// who count on one: cat -l, programs on other hosts.
 package linelog

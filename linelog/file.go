@@ -3,8 +3,6 @@ package linelog
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,17 +16,25 @@ import (
 type file struct {
 	app     vfs.File // O_APPEND: for new lines
 	fix     vfs.File // without it: to read and to repair; nil for a device
-	path    string   // symbolic links followed
-	archive string   // what a rotation has renamed it to; "": nothing
+	lock    *locker
+	path    string // symbolic links followed
+	archive string // what a rotation has renamed it to; "": nothing
+	given   bool   // the descriptors were given: no path leads to it, as far as is known
 	regular bool
+	shared  bool // others append, too
 	torn    Torn
+	maxLine int
 
-	end    int64 // where the last write of ours has ended
-	lines  int64 // where the whole lines of it have ended
-	piece  int64 // offset of the piece of a line that is to be marked
-	pieceN int64 // its length; 0: there is none
-	whole  bool  // the text of the piece is not to be kept
-	unsure bool  // the last write failed: it may have left something behind end
+	end    int64      // where the last write of ours has ended
+	lines  int64      // where the whole lines of it have ended
+	pieces []fragment // what is to be marked, in this order
+	marked int        // how many were, and are not counted yet
+	unsure bool       // the last write failed: it may have left something behind end
+
+	started bool // shared: a write of ours has succeeded
+	lead    bool // shared: the first write begins with a newline
+	glue    seam // shared: where the last write of ours begins
+	buf     [1 + seamLen]byte
 
 	dirty  bool  // written to since the last sync began
 	named  bool  // a sync of the directory has been done; used by the sync effect only
@@ -49,7 +55,7 @@ func (w *Writer) open() (*file, error) {
 
 // openPath opens a file, which is made with perm if it is not there.
 func (w *Writer) openPath(path string, perm fs.FileMode) (_ *file, err error) {
-	f := &file{path: path, torn: w.o.Torn}
+	f := &file{path: path}
 	if f.app, err = w.o.FS.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, perm); err != nil {
 		return nil, err
 	}
@@ -60,99 +66,50 @@ func (w *Writer) openPath(path string, perm fs.FileMode) (_ *file, err error) {
 		err = &fs.PathError{Op: "open", Path: f.path, Err: errors.New("it was exchanged meanwhile")}
 	}
 	if err == nil {
-		err = f.findTail(w.o.MaxLine)
+		err = w.ready(f)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	// What cannot be repaired now (an I/O error) is before the first write.
-	f.repair() //nolint:errcheck // write tries again, and tells
 	return f, nil
 }
 
-// findTail finds the part of a line at the end of the file that a killed writer has
-// left.
-func (f *file) findTail(maxLine int) error {
-	size, err := f.app.Size()
-	if err != nil || size == 0 {
+// ready makes a regular file ready to be written to.
+func (w *Writer) ready(f *file) (err error) {
+	f.torn, f.maxLine, f.shared = w.o.Torn, w.o.MaxLine, w.o.Shared
+	if f.lock, err = newLocker(f.fix, &w.o); err != nil {
 		return err
 	}
-	f.end = size
-	for n := int64(0); n < size && n <= int64(maxLine); {
-		step := min(size-n, maxReadAhead)
-		b := make([]byte, step)
-		if _, err := f.fix.ReadAt(b, size-n-step); err != nil {
-			return err
-		}
-		if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
-			f.piece = size - n - step + int64(i) + 1
-			f.pieceN = size - f.piece
-			return nil
-		}
-		n += step
-		f.piece, f.pieceN = size-n, n
+	if f.end, err = f.app.Size(); err != nil || f.shared {
+		return err // what is seen at the end of a shared file may be a write in progress
 	}
-	if f.pieceN < size {
-		// No line of ours is so long. Its end becomes the end of a line, so that the
-		// next one has its own.
-		f.piece, f.pieceN, f.whole = size-1, 1, true
+	if err := f.findTail(f.end); err != nil {
+		return err
 	}
-	return nil
-}
-
-// repair marks the piece, in place: its blocks are there, so this works on a full
-// disk. '#' comes before the newline: a kill in between leaves what the next open
-// finds.
-func (f *file) repair() error {
-	if f.pieceN == 0 {
-		return nil
-	}
-	put := func(b []byte, off int64) error {
-		for len(b) > 0 {
-			n, err := f.fix.WriteAt(b, off)
-			if err != nil && (n == 0 || !errors.Is(err, io.ErrShortWrite)) {
-				return err
-			}
-			b, off = b[n:], off+int64(n)
-		}
-		return nil
-	}
-	last := f.piece + f.pieceN - 1
-	var err error
-	switch {
-	case f.pieceN == 1:
-	case f.torn == Comment && !f.whole:
-		err = put([]byte{'#'}, f.piece)
-	default:
-		fill := byte(' ')
-		if f.torn == Comment {
-			fill = '#'
-		}
-		b := bytes.Repeat([]byte{fill}, int(min(f.pieceN-1, maxReadAhead)))
-		for off := f.piece; err == nil && off < last; off += int64(len(b)) {
-			err = put(b[:min(int64(len(b)), last-off)], off)
-		}
-	}
-	if err == nil {
-		err = put(newline, last)
-	}
-	if err != nil {
-		return fmt.Errorf("mark a torn line: %w", err)
-	}
-	f.pieceN, f.whole = 0, false
+	// What cannot be repaired now (an I/O error) is before the first write.
+	f.repair() //nolint:errcheck // write tries again, and tells
 	return nil
 }
 
 // write appends p, whole lines, with one write(2), and returns how many bytes of it
-// need not be written again: whole lines, or on a device any.
+// need not be written again: whole lines, or on a device any. All of them with an
+// error: something before them is still to be marked.
 //
-// The system calls: write(O_APPEND), lseek; after a short one pwrite of '#'s and
-// pwrite of '\n' over the piece; before the one after a failed one fstat and pread,
-// since that may have written something.
-func (f *file) write(p []byte) (int, error) {
+// The system calls: write(O_APPEND), lseek, in a shared file pread of what is around
+// the seam; after a short one pread and pwrite over the piece; before the one after a
+// failed one fstat and pread, since that may have written something.
+func (f *file) write(p []byte) (n int, err error) {
 	if err := f.repair(); err != nil {
 		return 0, err
 	}
+	if f.shared && !f.started {
+		return f.begin(p)
+	}
+	return f.put(p)
+}
+
+// put is write without a look at what is to be marked.
+func (f *file) put(p []byte) (n int, err error) {
 	if f.unsure {
 		if n, err := f.look(p); n > 0 || err != nil {
 			return n, err
@@ -160,15 +117,21 @@ func (f *file) write(p []byte) (int, error) {
 	}
 	n, end, err := f.app.Append(p)
 	switch {
-	case err == nil, !f.regular:
-		f.end, f.lines = end, end
+	case !f.regular:
 		return n, err
-	case n == 0:
+	case n == 0 && err != nil:
 		f.unsure = true
 		return 0, err
 	}
-	f.end = end
-	return f.took(p, n), err
+	f.end, f.lines = end, end
+	if f.shared {
+		f.started = true
+		f.seam(p[:n])
+	}
+	if err != nil {
+		return f.took(p, n), err
+	}
+	return n, f.repair()
 }
 
 // took is what a write that left n bytes of p before end has come to.
@@ -176,20 +139,24 @@ func (f *file) took(p []byte, n int) int {
 	whole := bytes.LastIndexByte(p[:n], '\n') + 1
 	f.lines = f.end - int64(n-whole)
 	if n > whole {
-		f.piece, f.pieceN, f.whole = f.lines, int64(n-whole), true
-		f.repair() //nolint:errcheck // write tries again, and tells
+		f.pieces = append(f.pieces, fragment{off: f.lines, text: bytes.Clone(p[whole:n])})
 	}
+	f.repair() //nolint:errcheck // write tries again, and tells
 	return whole
 }
 
 // look finds out what a failed write of p has left behind end, as took does. What
-// is there and is not p comes from somebody else.
+// is there and is not p comes from somebody else. In a shared file it is taken for
+// ours only if nothing else is there; who cannot know writes it again.
 func (f *file) look(p []byte) (int, error) {
 	size, err := f.app.Size()
 	if err != nil {
 		return 0, err
 	}
 	n := int(min(size-f.end, int64(len(p))))
+	if f.shared && size-f.end > int64(len(p)) {
+		n = 0
+	}
 	if n > 0 {
 		b := make([]byte, n)
 		if _, err := f.fix.ReadAt(b, f.end); err != nil {
@@ -205,12 +172,17 @@ func (f *file) look(p []byte) (int, error) {
 		return 0, nil
 	}
 	f.end += int64(n)
-	return f.took(p, n), nil
+	if f.shared {
+		f.started = true
+		f.seam(p[:n])
+	}
+	return f.took(p, n), f.repair()
 }
 
-// settle marks what a write has torn, in a file that gets no more of them.
+// settle marks what a write has torn, in a file that gets no more of them. What is
+// behind the writes of ours in a shared file may be of others.
 func (f *file) settle() error {
-	if f.unsure {
+	if f.unsure && !f.shared {
 		size, err := f.app.Size()
 		if err != nil {
 			return err
@@ -220,11 +192,12 @@ func (f *file) settle() error {
 			if _, err := f.fix.ReadAt(b, f.end); err != nil {
 				return err
 			}
-			whole := int64(bytes.LastIndexByte(b, '\n') + 1)
-			f.piece, f.pieceN, f.whole = f.end+whole, n-whole, true
+			if whole := bytes.LastIndexByte(b, '\n') + 1; whole < len(b) {
+				f.pieces = append(f.pieces, fragment{off: f.end + int64(whole), text: b[whole:]})
+			}
 		}
-		f.unsure = false
 	}
+	f.unsure = false
 	return f.repair()
 }
 
@@ -249,7 +222,10 @@ func (f *file) sync(fsys vfs.FS) (condemned bool, err error) {
 
 func (f *file) close() error {
 	var err error
-	if f.fix != nil {
+	switch {
+	case f.lock != nil:
+		err = f.lock.shut()
+	case f.fix != nil:
 		err = f.fix.Close()
 	}
 	return errors.Join(err, f.app.Close())

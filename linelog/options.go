@@ -55,6 +55,16 @@ type Options struct {
 	// FS holds the file; nil means the machine's. Its type is internal on
 	// purpose: tidemark's own fault tests set it.
 	FS vfs.FS
+	// Shared says that other processes, or other Writers, append to the file too, all
+	// with O_APPEND and whole lines. Then nothing is done to it that could harm them:
+	// see the package's comment. False: this Writer is the only one.
+	Shared bool
+	// Lock says under which lock a batch is written. Zero: LockAuto.
+	Lock Lock
+	// LockTimeout is how long a batch waits for the lock before it fails with ErrLock
+	// and is tried again. Who waits for the file waits as long. 0 means
+	// DefaultLockTimeout.
+	LockTimeout time.Duration
 	// Sync says when a sync begins without being asked for. Zero: auto, that is at
 	// Sync, Wait, Reopen and Close only. Any other policy needs a regular file.
 	Sync settle.Policy
@@ -114,6 +124,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Limit <= 0 {
 		o.Limit = DefaultLimit
+	}
+	if o.LockTimeout <= 0 {
+		o.LockTimeout = DefaultLockTimeout
 	}
 	if o.Keep <= 0 {
 		o.Keep = DefaultKeep

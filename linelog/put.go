@@ -21,6 +21,9 @@ func (w *Writer) writeEffect(upTo uint64) (uint64, error) {
 // put writes what was accepted up to upTo, the oldest first. What an earlier call
 // could not write is tried again before anything newer. Called with io held.
 func (w *Writer) put(upTo uint64) error {
+	if err := w.repairOwed(); err != nil {
+		return w.writeFailed(err)
+	}
 	for w.written < upTo {
 		if w.stage == nil && !w.next() {
 			return nil
@@ -53,17 +56,19 @@ func (w *Writer) putStage() (err error) {
 	}
 	w.rotateIfDue(len(w.stage.buf))
 	c, f := w.stage, w.f
+	if err := w.lock(f); err != nil {
+		return err
+	}
 	n, err := f.write(c.buf)
+	w.unlock(f)
 	short := errors.Is(err, io.ErrShortWrite)
-	if short {
-		w.mu.Lock()
-		w.counts.short++
-		w.mu.Unlock()
+	if short || f.marked > 0 {
+		w.countTorn(f, short)
 	}
 	switch {
 	case n == len(c.buf):
 		w.staged(f)
-		return nil
+		return err
 	case n == 0 && err != nil:
 		return err
 	}
@@ -72,6 +77,33 @@ func (w *Writer) putStage() (err error) {
 		return nil
 	}
 	return err
+}
+
+// repairOwed marks what a write has left to be marked, though all is written. Called with
+// io held.
+func (w *Writer) repairOwed() error {
+	f := w.f
+	if f == nil || !f.owes() {
+		return nil
+	}
+	if err := w.lock(f); err != nil {
+		return err
+	}
+	err := f.repair()
+	w.unlock(f)
+	w.countTorn(f, false)
+	return err
+}
+
+// countTorn counts a short write, and what was marked.
+func (w *Writer) countTorn(f *file, short bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if short {
+		w.counts.short++
+	}
+	w.counts.torn += uint64(f.marked)
+	f.marked = 0
 }
 
 // staged takes note that the stage is in f. Called with io held.

@@ -36,8 +36,12 @@ const (
 // there are no older ones.
 var ErrNoRotation = errors.New("not a regular file, it cannot be rotated")
 
+// ErrNotOwned says that others write to the log too, or have opened it: it is rotated
+// by who renames it and has each of them reopen it.
+var ErrNotOwned = errors.New("others write to it: rename it, and have each of them reopen it")
+
 // Rotation says when a Writer begins a new file, and what becomes of those before.
-// It needs a regular file. The zero value never begins one by itself; all that is
+// It needs a regular file that nobody else writes to. The zero value never begins one by itself; all that is
 // zero beside it does nothing.
 //
 // Where both Size and Age are given the first that is reached counts. A file without
@@ -124,6 +128,8 @@ func (w *Writer) rotateNow() error {
 		return nil
 	case !w.f.regular:
 		return fmt.Errorf("rotate %s: %w", w.path, ErrNoRotation)
+	case w.f.shared || w.f.given:
+		return fmt.Errorf("rotate %s: %w", w.path, ErrNotOwned)
 	}
 	return w.rotate()
 }
@@ -132,7 +138,7 @@ func (w *Writer) rotateNow() error {
 // fault in it is repaired first. Called with io held.
 func (w *Writer) due(n int) bool {
 	r, f := &w.o.Rotate, w.f
-	if r.Size <= 0 && r.Age <= 0 || !f.regular || f.unsure || f.pieceN > 0 {
+	if r.Size <= 0 && r.Age <= 0 || !f.regular || f.unsure || f.owes() {
 		return false
 	}
 	if w.rot.f != f {

@@ -11,7 +11,8 @@ type counts struct {
 	blocked               uint64
 	dropped, droppedBytes uint64
 	writes, writeErrors   uint64
-	short                 uint64
+	short, torn           uint64
+	lockWaits, lockErrors uint64
 	syncs, syncErrors     uint64
 	syncTime              time.Duration
 	setAside, again, lost uint64
@@ -39,12 +40,19 @@ type Stats struct {
 	// Writes counts write calls that have written something, ShortWrites those that
 	// were cut short, WriteErrors those that have failed.
 	Writes, ShortWrites, WriteErrors uint64
+	// Torn counts the parts of lines that were marked: of short writes, of writers that
+	// were killed.
+	Torn uint64
+	// LockWaits counts the batches that had to wait for the lock, LockErrors those that
+	// did not get it.
+	LockWaits, LockErrors uint64
 	// Syncs counts syncs of files, SyncErrors those that failed; SyncTime is the
 	// time they took together.
 	Syncs, SyncErrors uint64
 	SyncTime          time.Duration
 	// SetAside counts files whose sync failed, Again the lines of them that were
-	// taken over into a fresh file, Lost those that could not be.
+	// taken over into a fresh file, or written again to a shared one, Lost those that
+	// could not be.
 	SetAside, Again, Lost uint64
 	// Rotations counts files that were begun by Options.Rotate or Rotate, RotateErrors
 	// what has failed of that, or of what follows it. Compressed and Pruned count
@@ -65,6 +73,7 @@ func (w *Writer) Stats() Stats {
 		Dropped: c.dropped, DroppedBytes: c.droppedBytes,
 		Buffered: w.q.held, Limit: w.q.limit, Unsynced: w.pos - min(w.pos, w.sync.Settled()),
 		Writes: c.writes, ShortWrites: c.short, WriteErrors: c.writeErrors,
+		Torn: c.torn, LockWaits: c.lockWaits, LockErrors: c.lockErrors,
 		Syncs: c.syncs, SyncErrors: c.syncErrors, SyncTime: c.syncTime,
 		SetAside: c.setAside, Again: c.again, Lost: c.lost,
 		Rotations: c.rotations, RotateErrors: c.rotateErrors, Compressed: c.compressed, Pruned: c.pruned, Err: w.err,

@@ -129,11 +129,19 @@ func (w *Writer) syncFailed(f *file, condemned bool, err error) error {
 }
 
 // exchange sets the file aside whose sync failed, and has its lines that are not
-// synced written to a fresh one. Called with io held.
+// synced written to a fresh one. A shared file stays, since others write to it, and has
+// them written to its end again: these pages are new, and the next sync tells of them.
+// Called with io held.
 func (w *Writer) exchange() error {
 	f := w.f
 	if !w.setAside.IsZero() && time.Since(w.setAside) < setAsideEvery {
 		return fmt.Errorf("%w: %w", ErrSync, f.failed)
+	}
+	if f.given || f.shared && f.app.IsAt(f.path) {
+		w.setAside = time.Now()
+		f.failed = nil
+		w.takeOver(f, "")
+		return nil
 	}
 	aside := ""
 	if f.app.IsAt(f.path) { // else somebody has renamed or removed it
@@ -161,7 +169,7 @@ func (w *Writer) asideName(path string) string {
 }
 
 // takeOver has the lines of f that are not known to be synced written again, before
-// all others, and closes f. Called with io held, when w.f is another file or nil.
+// all others, and closes f unless it is the one to be written to. Called with io held.
 func (w *Writer) takeOver(f *file, aside string) {
 	chunks, lost, lostTo := w.keep.take(f)
 	n := uint64(0)
@@ -172,12 +180,18 @@ func (w *Writer) takeOver(f *file, aside string) {
 	defer w.mu.Unlock()
 	chunks = w.restage(chunks)
 	where := "a file that was renamed or removed"
-	if aside != "" {
+	switch {
+	case f == w.f:
+		where = "it"
+	case aside != "":
 		where = aside
 	}
 	text := fmt.Sprintf("line log %s: lines written again after a failed sync: %d", w.path, n)
 	if aside != "" {
 		text += ", the file is kept as " + aside
+	}
+	if f == w.f && n > 0 {
+		chunks = append([]*chunk{{buf: notice("lines written again after a failed sync: %d", n), lines: 1, pos: w.safe}}, chunks...)
 	}
 	if lost > 0 {
 		said := &chunk{buf: notice("lines that could not be read back from %s, whose sync failed: %d", where, lost), lines: 1, pos: w.safe}
@@ -192,9 +206,12 @@ func (w *Writer) takeOver(f *file, aside string) {
 	w.q.putBack(chunks)
 	w.counts.again += n
 	w.counts.lost += lost
-	w.counts.setAside++
 	w.written = w.safe
 	w.news = append(w.news, text)
+	if f == w.f {
+		return
+	}
+	w.counts.setAside++
 	f.settle() //nolint:errcheck // its lines are elsewhere
 	f.close()  //nolint:errcheck // the error that matters was that of its sync
 }
@@ -249,6 +266,9 @@ func (w *Writer) reopen() (pos uint64, err error) {
 	w.mu.Unlock()
 	if closing {
 		return 0, ErrClosed
+	}
+	if w.f != nil && w.f.given {
+		return 0, fmt.Errorf("reopen %s: it was given as open files: %w", w.path, errors.ErrUnsupported)
 	}
 	if w.f != nil && w.f.app.IsAt(w.path) {
 		return 0, nil

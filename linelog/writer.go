@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
@@ -95,27 +97,68 @@ func (l ioLock) Unlock() { <-l }
 // A pipe, a terminal or another device can be written too, if Options.Sync is
 // auto; else the error is ErrNoSync.
 func Open(path string, o Options) (*Writer, error) {
+	w := newWriter(path, o)
+	f, err := w.open()
+	if err != nil {
+		return nil, err
+	}
+	return w.start(f)
+}
+
+// OpenFiles is Open for a log that somebody has opened, perhaps another process: app
+// with O_APPEND, fix for reading and writing without it, for repairs. fix may be nil
+// if app is a pipe or a device. No path is ever opened: Reopen fails, and a name in
+// Stats and in errors is app's. A sync does not cover the name of a new file.
+//
+// The Writer takes both over, also with an error. Nobody else may write through the
+// same open files, or move their offsets, as long as it is open.
+func OpenFiles(app, fix *os.File, o Options) (*Writer, error) {
+	a, b, err := vfs.AdoptLog(app, fix)
+	if err != nil {
+		return nil, err
+	}
+	return openFiles(a, b, o)
+}
+
+// openFiles is OpenFiles.
+func openFiles(app, fix vfs.File, o Options) (*Writer, error) {
+	w := newWriter(app.Name(), o)
+	f := &file{app: app, fix: fix, path: app.Name(), given: true, named: true, regular: app.Regular()}
+	if f.regular {
+		if err := w.ready(f); err != nil {
+			return nil, errors.Join(err, f.close())
+		}
+	}
+	return w.start(f)
+}
+
+// newWriter returns a Writer without a file.
+func newWriter(path string, o Options) *Writer {
 	w := &Writer{o: o.withDefaults(), path: path, io: make(ioLock, 1)}
 	w.gather.init()
 	w.q.size, w.q.limit = w.o.Buffer, w.o.Limit
 	w.keep.limit, w.keep.size, w.keep.free = w.o.Keep, w.o.Buffer, w.recycle
 	w.main = &Stream{w: w}
 	w.streams = append(w.streams, w.main)
-	f, err := w.open()
-	if err != nil {
-		return nil, err
-	}
+	return w
+}
+
+// start has w write to f.
+func (w *Writer) start(f *file) (*Writer, error) {
 	w.f = f
 	w.device.Store(!f.regular)
 	retry := time.Duration(0)
 	if !f.regular {
 		if !w.o.Sync.IsAuto() {
-			return nil, errors.Join(fmt.Errorf("open %s: %w", path, ErrNoSync), f.close())
+			return nil, errors.Join(fmt.Errorf("open %s: %w", w.path, ErrNoSync), f.close())
 		}
 		if w.o.Rotate.enabled() {
-			return nil, errors.Join(fmt.Errorf("open %s: %w", path, ErrNoRotation), f.close())
+			return nil, errors.Join(fmt.Errorf("open %s: %w", w.path, ErrNoRotation), f.close())
 		}
 		retry = pipeRetry
+	}
+	if w.o.Rotate.enabled() && (w.o.Shared || f.given) {
+		return nil, errors.Join(fmt.Errorf("open %s: rotate: %w", w.path, ErrNotOwned), f.close())
 	}
 	windows := settle.All()
 	if w.o.Window > 0 {

@@ -52,6 +52,24 @@ type File interface {
 	// HasXattr reports whether there is such an attribute (fgetxattr); false also
 	// where there are none.
 	HasXattr(name string) bool
+	// Lock takes the exclusive advisory lock of the whole file for this open file, so
+	// that another one, also of this process, is kept out. With wait it comes back
+	// when it has it, which nothing can interrupt, else at once, with ErrLocked if
+	// somebody has it. What it returns beside is of the file system: no locks
+	// (errors.ErrUnsupported, ENOLCK). Close gives it back.
+	Lock(k LockKind, wait bool) error
+	// Unlock gives the lock back. On a network file system that may write back what
+	// was written under it, and fail.
+	Unlock(k LockKind) error
+	// LockedBy returns the process that has a lock of kind Fcntl which is not this
+	// open file's: 0 if nobody has, -1 if it is that of an open file.
+	LockedBy() (pid int, err error)
+	// Mount tells what is mounted where the file is.
+	Mount() (Mount, error)
+	// NoWriter reports whether nobody has the file open for writing: nil, or ErrInUse.
+	// This one must be open for reading only. Where it cannot be known (no leases, a
+	// file of another user) the error is errors.ErrUnsupported.
+	NoWriter() error
 	// Close closes the descriptor. It syncs nothing.
 	Close() error
 }

@@ -16,6 +16,7 @@ type inode struct {
 	sizes    []int64 // sizes since the last sync, the last one is now
 	reserved int64   // bytes from 0 on that are allocated
 	xattr    map[string][]byte
+	locks    locks
 }
 
 // page has what it held since the last sync that covered it. A nil version is
@@ -306,5 +307,3 @@ func (h *file) HasXattr(name string) bool {
 	_, ok := h.in.xattr[name]
 	return ok
 }
-
-func (h *file) Close() error { return nil }

@@ -45,7 +45,7 @@ const (
 // Op is a call that counts: every one that changes something, reads contents, or
 // syncs.
 type Op struct {
-	Name string // "open", "write", "read", "allocate", "truncate", "sync", "rename", "remove", "syncdir"
+	Name string // "open", "write", "read", "allocate", "truncate", "sync", "rename", "remove", "syncdir", "lock", "unlock"
 	Path string
 	Off  int64
 	Len  int
@@ -70,6 +70,7 @@ type FS struct {
 	limited bool
 	space   int64 // bytes that may still be allocated, if limited
 	sparse  bool  // Allocate reserves nothing
+	mount   vfs.Mount
 }
 
 type fault struct {
