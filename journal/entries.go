@@ -93,7 +93,11 @@ func (f *File) entryAt(i uint64) (uint64, error) {
 	if f.salvaged != nil {
 		return f.salvaged.index[i], nil
 	}
-	return f.main.slot(f, i)
+	off, err := f.main.slot(f, i)
+	if err == nil && off == 0 {
+		err = f.errorf(f.main.nodes[f.main.last].off, ErrCorrupt, "entry array without entry %d", i)
+	}
+	return off, err
 }
 
 // ready makes sure that the entries of the file can be listed, by a scan of its
@@ -111,14 +115,19 @@ func (f *File) ready() {
 	}
 }
 
-// checkCount finds out whether the main array goes on behind the entries that
-// the header counts. With a writer at work that is usual.
+// checkCount finds out whether the main array has the last entry that the header
+// counts, and none behind it. With a writer at work there often is one.
 func (f *File) checkCount() error {
 	if f.n == 0 {
 		return nil
 	}
-	if _, err := f.main.slot(f, f.n-1); err != nil {
-		return nil //nolint:nilerror // found and told where that entry is read
+	var h entryHead
+	off, err := f.entryAt(f.n - 1)
+	if err == nil {
+		err = f.readHead(off, &h)
+	}
+	if err != nil {
+		return err
 	}
 	node := f.main.nodes[f.main.last]
 	if f.n-node.base >= node.cap {

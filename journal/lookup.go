@@ -13,10 +13,42 @@ type dataRef struct {
 	off uint64 // 0: not there
 	n   uint64 // entries
 	chain
+	ended bool // checkEnd has been here
 }
 
 func (d *dataRef) length(*File) uint64                      { return d.n }
 func (d *dataRef) offset(f *File, i uint64) (uint64, error) { return d.slot(f, i) }
+
+// checkEnd tells when the list goes on behind the entries that the object
+// counts, or there are fewer. In a file with a writer both are usual.
+func (d *dataRef) checkEnd(f *File) error {
+	if d.ended || !f.settled() {
+		return nil
+	}
+	d.ended = true
+	wrong := func() error { return f.errorf(d.off, ErrCorrupt, "list is not as long as the %d entries counted", d.n) }
+	if (d.inline == 0) != (d.n == 0) || (d.first == 0) != (d.n < 2) {
+		return wrong()
+	}
+	if d.n < 2 {
+		return nil
+	}
+	if off, err := d.slot(f, d.n-1); err != nil || off == 0 {
+		return wrong()
+	}
+	node := &d.nodes[d.last]
+	if used := d.n - 1 - node.base; used < node.cap {
+		if off, err := d.slot(f, d.n); err != nil || off != 0 {
+			return wrong()
+		}
+		return nil
+	}
+	b, err := f.at(node.off, object.ArrayItems)
+	if err != nil || object.U64(b, object.ArrayNext) != 0 {
+		return wrong()
+	}
+	return nil
+}
 
 // lookup finds the DATA object of a payload through the hash table and fills
 // ref. It reports whether there is one.
@@ -59,6 +91,7 @@ func (f *File) reload(ref *dataRef) error {
 	if err != nil {
 		return err
 	}
+	ref.ended = false
 	ref.inline = object.U64(b, object.DataEntry)
 	first := object.U64(b, object.DataEntryArray)
 	// As in setMain, no more than can be.
@@ -85,13 +118,18 @@ func (f *File) findInTable(t object.Type, table, size uint64, payload []byte) (u
 		return 0, nil
 	}
 	hash := f.hash(payload)
-	bucket := table + hash%(size/object.HashItemSize)*object.HashItemSize
+	buckets := size / object.HashItemSize
+	bucket := table + hash%buckets*object.HashItemSize
 	b, err := f.at(bucket, object.HashItemSize)
 	if err != nil {
 		return 0, f.readFailed(bucket, err)
 	}
+	first, tail := object.U64(b, 0), object.U64(b, 8)
+	if first == 0 {
+		return 0, f.emptied(t, table, hash%buckets, buckets)
+	}
 	prev := uint64(0)
-	for off := object.U64(b, 0); off != 0; {
+	for off := first; off != 0; {
 		if off <= prev {
 			return 0, f.errorf(prev, ErrCorrupt, "hash chain goes back to %d", off)
 		}
@@ -100,7 +138,11 @@ func (f *File) findInTable(t object.Type, table, size uint64, payload []byte) (u
 			return 0, f.unlessNotYet(err) // nor are those behind it
 		}
 		next := object.U64(b, object.DataNextHash) // the same place in FIELD
-		if object.U64(b, object.DataHash) == hash {
+		have := object.U64(b, object.DataHash)
+		if have%buckets != hash%buckets {
+			return 0, f.errorf(off, ErrCorrupt, "object in a hash chain that is not its own")
+		}
+		if have == hash {
 			same, err := f.samePayload(off, t, payload)
 			if err != nil {
 				return 0, f.unlessNotYet(err)
@@ -111,7 +153,51 @@ func (f *File) findInTable(t object.Type, table, size uint64, payload []byte) (u
 		}
 		prev, off = off, next
 	}
+	if prev != tail && f.settled() {
+		return 0, f.errorf(prev, ErrCorrupt, "hash chain ends before %d, its last object", tail)
+	}
 	return 0, nil
+}
+
+// settled reports whether what the file has is complete: no writer is between
+// two steps of a change.
+func (f *File) settled() bool {
+	return f.hdr.State == StateArchived || f.hdr.State == StateOffline && !f.moved()
+}
+
+// emptyExpected is how many objects an empty part of a hash table could be
+// expected to hold: by chance it is empty in one of e^40 cases.
+const emptyExpected = 40
+
+// emptied tells whether an empty bucket is in a part of its hash table that was
+// lost: in a table with so many objects so many neighbours are not all empty. It
+// reads up to the first that is not.
+func (f *File) emptied(t object.Type, table, bucket, buckets uint64) error {
+	objects := f.hdr.NData
+	switch {
+	case t == object.FieldName:
+		objects = f.hdr.NFields
+	case !f.hdr.Has(HasNData):
+		objects = (f.hdr.NObjects - min(f.hdr.NEntries, f.hdr.NObjects)) / 4 // about that many, and no fewer
+	}
+	if f.pending || objects == 0 || objects > f.hdr.NObjects {
+		return nil // the index is not written yet, or the header does not say
+	}
+	n := min(emptyExpected*buckets/objects+1, buckets)
+	from := min(bucket-min(bucket, n/2), buckets-n)
+	for at, end := table+from*object.HashItemSize, table+(from+n)*object.HashItemSize; at < end; {
+		b, err := f.at(at, min(windowSize-at%windowSize, end-at))
+		if err != nil {
+			return f.readFailed(at, err)
+		}
+		for _, v := range b {
+			if v != 0 {
+				return nil
+			}
+		}
+		at += uint64(len(b))
+	}
+	return f.errorf(table+bucket*object.HashItemSize, ErrCorrupt, "%d empty buckets in a row", n)
 }
 
 // samePayload reports whether the object at off, DATA or FIELD, holds payload.

@@ -292,6 +292,9 @@ func (s *termSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
 		off = min(off, last)
 	}
 	s.walk.list = &s.ref
+	if s.walk.limit = 0; f.hdr.State == StateArchived {
+		s.walk.limit = last
+	}
 	got, err := s.walk.seek(f, off, dir)
 	if got > last {
 		got = 0
@@ -302,14 +305,23 @@ func (s *termSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
 // listSeeker walks a list of entries. It remembers the place, since the next
 // one is mostly near.
 type listSeeker struct {
-	list entryList
-	pos  uint64
+	list  entryList
+	pos   uint64
+	used  bool
+	limit uint64 // offset behind which no entry can be; 0: none
 }
 
 func (s *listSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
 	n := s.list.length(f)
+	if !s.used && n > 0 && dir == up {
+		s.pos = n - 1
+	}
+	s.used = true
 	// The first entry whose offset is not below off, or is above it going up.
 	i, err := s.bound(f, n, off, dir)
+	if err == nil && i >= n {
+		err = s.list.checkEnd(f)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -323,17 +335,28 @@ func (s *listSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
 		return 0, nil
 	}
 	s.pos = i
-	return s.list.offset(f, i)
+	got, err := s.list.offset(f, i)
+	if err == nil && (got == 0 || got != off && (got > off) != (dir == down)) {
+		return 0, disordered(f, got)
+	}
+	return got, err
+}
+
+func disordered(f *File, off uint64) error {
+	return f.errorf(off, ErrCorrupt, "entry array is not in order")
 }
 
 // bound returns the number of entries with an offset below off (down), or not
 // above it (up), searching outwards from where it was last.
 func (s *listSeeker) bound(f *File, n, off uint64, dir direction) (uint64, error) {
 	var failed error
+	var at uint64
 	below := func(i uint64) bool {
-		at, err := s.list.offset(f, i)
-		if err != nil {
+		var err error
+		if at, err = s.list.offset(f, i); err != nil {
 			failed = err
+		} else if at > s.limit && s.limit != 0 {
+			failed = disordered(f, at)
 		}
 		return at < off || at == off && dir == up
 	}
@@ -341,21 +364,31 @@ func (s *listSeeker) bound(f *File, n, off uint64, dir direction) (uint64, error
 	if p := s.pos; p < n {
 		if below(p) {
 			lo = p + 1
+			before := at
 			for step := uint64(1); lo+step <= hi && failed == nil; step *= 2 {
-				if !below(lo + step - 1) {
+				found := !below(lo + step - 1)
+				if at <= before && failed == nil {
+					failed = disordered(f, at) // else it would be passed over
+				}
+				if found {
 					hi = lo + step - 1
 					break
 				}
-				lo += step
+				lo, before = lo+step, at
 			}
 		} else {
 			hi = p
+			behind := at
 			for step := uint64(1); step <= hi-lo && failed == nil; step *= 2 {
-				if below(hi - step) {
+				found := below(hi - step)
+				if at >= behind && failed == nil {
+					failed = disordered(f, at)
+				}
+				if found {
 					lo = hi - step + 1
 					break
 				}
-				hi -= step
+				hi, behind = hi-step, at
 			}
 		}
 	}
@@ -384,7 +417,7 @@ func (s *andSeeker) seek(f *File, off uint64, dir direction) (uint64, error) {
 			continue
 		}
 		if (got > off) != (dir == down) {
-			return 0, f.errorf(got, ErrCorrupt, "entry array is not in order")
+			return 0, disordered(f, got)
 		}
 		off, agreed = got, 1
 	}

@@ -2,6 +2,8 @@ package journal
 
 import (
 	"errors"
+	"slices"
+	"sort"
 
 	"github.com/tidemark-log/tidemark/journal/internal/object"
 )
@@ -14,9 +16,13 @@ type salvage struct {
 	budget uint64   // bytes of objects that may yet be checked
 	gaps   int      // places where the walk had to search for the next object
 	lost   uint64   // bytes passed over in them
+	holes  []hole   // where they are
 	bad    int      // ENTRY objects that are damaged themselves
 	fs     fields   // for the items of an entry
 }
+
+// hole is a part of a file in which a walk has found no object.
+type hole struct{ from, to uint64 }
 
 // searchBudget bounds the work spent on checking what may be objects, which may
 // overlap and be compressed, as a multiple of the file's size.
@@ -51,6 +57,7 @@ func (f *File) startSalvage() {
 	f.salvaged = f.newWalk()
 	f.renumbered++
 	f.salvageMore()
+	f.salvageListed()
 	s := f.salvaged
 	f.warn(f.errorf(0, ErrCorrupt, "scanned: %d entries of %d, %d damaged, %d gaps of %d bytes together",
 		len(s.index), f.hdr.NEntries, s.bad, s.gaps, s.lost))
@@ -63,6 +70,32 @@ func (f *File) salvageMore() {
 			f.salvageEntry(off)
 		}
 	})
+}
+
+// salvageListed adds the entries in holes that the main array names, as far as
+// it can be followed: those of which a byte is damaged that a walk goes by and
+// nothing else. So a scan loses nothing that was read before it.
+func (f *File) salvageListed() {
+	s := f.salvaged
+	holes := append(s.holes, hole{s.next, f.end})
+	s.holes = nil
+	var more []uint64
+	var h entryHead
+	for i := range min(f.hdr.NEntries, f.end/object.ArrayItemSizeCompact) {
+		off, err := f.main.slot(f, i)
+		if err != nil {
+			break
+		}
+		k := sort.Search(len(holes), func(k int) bool { return off < holes[k].to })
+		if k < len(holes) && off >= holes[k].from && f.readHead(off, &h) == nil {
+			more = append(more, off)
+		}
+	}
+	if len(more) > 0 {
+		s.index = append(s.index, more...)
+		slices.Sort(s.index)
+		s.index = slices.Compact(s.index)
+	}
 }
 
 // walkObjects calls visit for every object that can be found in the file.
@@ -101,6 +134,7 @@ func (s *salvage) walk(f *File, visit func(off uint64, t object.Type)) {
 		case found != 0:
 			s.gaps++
 			s.lost += found - off
+			s.holes = append(s.holes, hole{off, found})
 			off = found
 		case limit < f.end || off == last:
 			// Its contents are damaged, its size is not.

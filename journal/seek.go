@@ -72,6 +72,8 @@ func (f *File) bisect(dir direction, cmp func(*entryHead) int) (uint64, error) {
 type entryList interface {
 	length(f *File) uint64
 	offset(f *File, i uint64) (uint64, error)
+	// checkEnd says whether the list ends where length says.
+	checkEnd(f *File) error
 }
 
 // mainList is all entries of a file.
@@ -79,6 +81,7 @@ type mainList struct{}
 
 func (mainList) length(f *File) uint64                    { return f.Entries() }
 func (mainList) offset(f *File, i uint64) (uint64, error) { return f.entryAt(i) }
+func (mainList) checkEnd(*File) error                     { return nil } // File.ready does
 
 func (f *File) bisectIn(l entryList, dir direction, cmp func(*entryHead) int) (uint64, error) {
 	for {
