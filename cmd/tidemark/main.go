@@ -35,6 +35,7 @@ func verbs() []*cobra.Command {
 		newImportCmd(),
 		newExportCmd(),
 		newVerifyCmd(),
+		newVacuumCmd(),
 		newSyncCmd(),
 		newRotateCmd(),
 		newStatusCmd(),

@@ -120,9 +120,9 @@ func openSource(a *queryArgs, dirs, files []string, stdout io.Writer) (j *journa
 	// The index of a file that is being written lags behind its entries.
 	o := journal.ReadOptions{Map: true, Scan: a.query.Follow}
 	switch {
-	case a.directory != "":
+	case len(a.dirs) > 0:
 		if j, err = a.openDirs(o, dirs); err != nil {
-			return nil, nil, unopened(a.directory, err)
+			return nil, nil, unopened(strings.Join(a.dirs, ", "), err)
 		}
 	case len(files) > 0:
 		if j, err = o.Open(files); err == nil && len(j.Skipped()) > 0 {
@@ -149,14 +149,12 @@ func openSource(a *queryArgs, dirs, files []string, stdout io.Writer) (j *journa
 	return j, f, nil
 }
 
-// openDirs opens the files in dirs that --system and --user ask for.
+// openDirs opens the files in dirs that --system, --user and --namespace ask for.
 func (a *queryArgs) openDirs(o journal.ReadOptions, dirs []string) (*journal.Journal, error) {
 	if len(dirs) == 0 {
 		return o.New(), nil
 	}
-	if a.system || a.user {
-		o.Want = a.wants
-	}
+	o.Want = a.wants
 	return o.OpenDir(dirs...)
 }
 
@@ -195,18 +193,32 @@ func watchSource(j *journal.Journal, dirs, files []string, wants func(path strin
 
 // defaultDirs are tidemark's own directory, if somebody says where it is, and,
 // with all, those that journald writes: of this machine only, or of any with
-// merge.
-func defaultDirs(own string, all, merge bool) []string {
+// merge, and of the namespaces asked for.
+func defaultDirs(own string, all, merge bool, namespace string) []string {
 	var dirs []string
 	if own != "" {
 		dirs = append(dirs, own)
 	}
-	if all {
-		for _, root := range []string{config.JournaldRunning, config.JournaldFiles} {
-			if id := machineID(); !merge && !id.IsZero() {
-				root = filepath.Join(root, id.String())
-			}
+	if !all {
+		return dirs
+	}
+	for _, root := range []string{config.JournaldRunning, config.JournaldFiles} {
+		id := machineID()
+		if merge || id.IsZero() {
 			dirs = append(dirs, root)
+			continue
+		}
+		of := filepath.Join(root, id.String())
+		if inNamespace("", namespace) {
+			dirs = append(dirs, of)
+		}
+		switch space := strings.TrimPrefix(namespace, "+"); space {
+		case "":
+		case "*":
+			some, _ := filepath.Glob(of + ".*") // the pattern is well formed
+			dirs = append(dirs, some...)
+		default:
+			dirs = append(dirs, of+"."+space)
 		}
 	}
 	return dirs
@@ -218,17 +230,13 @@ func (a *queryArgs) run(ctx context.Context, j *journal.Journal, f *followed, ou
 	case actFieldNames:
 		return query.FieldNames(out.w, j)
 	case actFieldValues:
+		// Of the options that filter, journalctl wants only that they be right.
+		if _, err := query.New(j, a.query); err != nil {
+			return asTyped(err)
+		}
 		return query.FieldValues(out.w, j, a.field, a.query.Lines)
-	case actBoots:
-		boots, err := query.Boots(j, a.query.Reverse)
-		if err != nil {
-			return err
-		}
-		if a.mode.IsJSON() {
-			before, behind := a.mode.Frame()
-			return boots.JSON(out.w, a.mode == render.JSONPretty, before, behind)
-		}
-		return boots.Table(out.w, time.Local, !a.query.Quiet)
+	case actBoots, actInvocations:
+		return a.listPeriods(j, out)
 	case actHeader:
 		return query.Headers(out.w, j, time.Local)
 	case actDiskUsage:
@@ -240,6 +248,22 @@ func (a *queryArgs) run(ctx context.Context, j *journal.Journal, f *followed, ou
 	default:
 		return a.show(ctx, j, f, out)
 	}
+}
+
+// listPeriods prints the boots, or the runs of a unit.
+func (a *queryArgs) listPeriods(j *journal.Journal, out *queryOutput) error {
+	list, err := query.Boots(j, a.query.Reverse)
+	if a.action == actInvocations {
+		list, err = query.Invocations(j, a.query)
+	}
+	if err != nil {
+		return err
+	}
+	if a.mode.IsJSON() {
+		before, behind := a.mode.Frame()
+		return list.JSON(out.w, a.mode == render.JSONPretty, before, behind)
+	}
+	return list.Table(out.w, time.Local, !a.query.Quiet)
 }
 
 // show prints entries.

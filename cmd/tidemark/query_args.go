@@ -27,11 +27,14 @@ const (
 	actDiskUsage
 	actModes
 	actFacilities
+	actInvocations
 	actVerify
 	actSync
 	actRotate
 	actFlush
 	actRelinquish
+	actVacuum
+	actRotateVacuum
 )
 
 // queryArgs is a query command line, read.
@@ -41,8 +44,11 @@ type queryArgs struct {
 	render render.Options
 	mode   render.Mode
 
-	directory string
+	dirs      []string // of -D, or those below --root
 	files     []string
+	named     bool   // there was a -D
+	root      bool   // there was a --root
+	namespace string // of --namespace
 	system    bool   // only system files; with user: these too
 	user      bool   // only files of this user
 	field     string // of -F
@@ -53,157 +59,9 @@ type queryArgs struct {
 	atEnd     bool // the pager begins at the end
 	catalog   bool // asked for; there is none
 
+	vacuum vacuumLimits
 	looked []string  // directories that were looked for, there or not
 	now    time.Time // what --since refers to
-}
-
-// argKind says whether an option takes a value.
-type argKind uint8
-
-const (
-	argNone argKind = iota
-	argRequired
-	argOptional // as -nVALUE or --lines=VALUE
-)
-
-// queryOption is an option as getopt_long knows it. A short of 0 means none. One
-// without set is journalctl's and not ours.
-type queryOption struct {
-	short byte
-	long  string
-	kind  argKind
-	set   func(a *queryArgs, value string) error
-	// peek, of an optional value, takes the next word too if it is one.
-	peek func(word string) bool
-}
-
-// flag makes a setter for an option without a value.
-func flag(set func(a *queryArgs)) func(*queryArgs, string) error {
-	return func(a *queryArgs, _ string) error {
-		set(a)
-		return nil
-	}
-}
-
-// sourceOptions and those below are the options of journalctl 252 that query
-// has.
-func sourceOptions() []queryOption {
-	return []queryOption{
-		{'D', "directory", argRequired, func(a *queryArgs, v string) error { a.directory = v; return nil }, nil},
-		{0, "file", argRequired, func(a *queryArgs, v string) error {
-			names, err := filepath.Glob(v)
-			if err != nil || len(names) == 0 {
-				names = []string{v}
-			}
-			a.files = append(a.files, names...)
-			return nil
-		}, nil},
-		{'m', "merge", argNone, flag(func(a *queryArgs) { a.query.Merge = true }), nil},
-		{0, "system", argNone, flag(func(a *queryArgs) { a.system = true }), nil},
-		{0, "user", argNone, flag(func(a *queryArgs) { a.user = true }), nil},
-	}
-}
-
-func filterOptions() []queryOption {
-	return []queryOption{
-		{'S', "since", argRequired, func(a *queryArgs, v string) (err error) {
-			a.query.Since, err = query.ParseTime(v, a.now)
-			a.query.SinceSet = true
-			return err
-		}, nil},
-		{'U', "until", argRequired, func(a *queryArgs, v string) (err error) {
-			a.query.Until, err = query.ParseTime(v, a.now)
-			a.query.UntilSet = true
-			return err
-		}, nil},
-		{'c', "cursor", argRequired, func(a *queryArgs, v string) error { return setCursor(&a.query.Cursor, v) }, nil},
-		{0, "after-cursor", argRequired, func(a *queryArgs, v string) error { return setCursor(&a.query.AfterCursor, v) }, nil},
-		{0, "cursor-file", argRequired, func(a *queryArgs, v string) error { a.query.CursorFile = v; return nil }, nil},
-		{'b', "boot", argOptional, func(a *queryArgs, v string) (err error) {
-			if v == "" {
-				v = "0"
-			}
-			a.query.Boot, err = query.ParseBoot(v)
-			return err
-		}, func(word string) bool { _, err := query.ParseBoot(word); return err == nil }},
-		{0, "this-boot", argNone, flag(func(a *queryArgs) { a.query.Boot = query.Boot{Set: true} }), nil},
-		{'k', "dmesg", argNone, flag(func(a *queryArgs) { a.query.Kernel, a.query.Boot.Set = true, true }), nil},
-		{'u', "unit", argRequired, func(a *queryArgs, v string) error { a.query.Units = append(a.query.Units, v); return nil }, nil},
-		{0, "user-unit", argRequired, func(a *queryArgs, v string) error {
-			a.query.UserUnits = append(a.query.UserUnits, v)
-			return nil
-		}, nil},
-		{'t', "identifier", argRequired, func(a *queryArgs, v string) error {
-			a.query.Identifiers = append(a.query.Identifiers, v)
-			return nil
-		}, nil},
-		{'p', "priority", argRequired, func(a *queryArgs, v string) (err error) {
-			a.query.Priorities, err = query.ParsePriorities(v)
-			return err
-		}, nil},
-		{0, "facility", argRequired, (*queryArgs).setFacility, nil},
-		{'g', "grep", argRequired, func(a *queryArgs, v string) error { a.pattern = v; return nil }, nil},
-		{0, "case-sensitive", argOptional, (*queryArgs).setCase, nil},
-	}
-}
-
-func outputOptions() []queryOption {
-	return []queryOption{
-		{0, "no-pager", argNone, flag(func(a *queryArgs) { a.noPager = true }), nil},
-		{0, "no-full", argNone, flag(func(a *queryArgs) { a.render.NoFull = true }), nil},
-		{0, "no-tail", argNone, flag(func(a *queryArgs) { a.noTail = true }), nil},
-		{0, "no-hostname", argNone, flag(func(a *queryArgs) { a.render.NoHostname = true }), nil},
-		{'o', "output", argRequired, (*queryArgs).setMode, nil},
-		{0, "output-fields", argRequired, func(a *queryArgs, v string) error {
-			a.render.OutputFields = append(a.render.OutputFields, strings.FieldsFunc(v, func(r rune) bool { return r == ',' })...)
-			return nil
-		}, nil},
-		{'n', "lines", argOptional, func(a *queryArgs, v string) (err error) {
-			if v == "" {
-				v = "10"
-			}
-			a.query.Lines, err = query.ParseLines(v)
-			return err
-		}, func(word string) bool { _, err := query.ParseLines(word); return err == nil }},
-		{'r', "reverse", argNone, flag(func(a *queryArgs) { a.query.Reverse = true }), nil},
-		{'f', "follow", argNone, flag(func(a *queryArgs) { a.query.Follow = true }), nil},
-		{0, "show-cursor", argNone, flag(func(a *queryArgs) { a.query.ShowCursor = true }), nil},
-		{0, "utc", argNone, flag(func(a *queryArgs) { a.render.UTC = true }), nil},
-		{'x', "catalog", argNone, flag(func(a *queryArgs) { a.catalog = true }), nil},
-		{'l', "full", argNone, flag(func(a *queryArgs) { a.render.NoFull = false }), nil},
-		{'a', "all", argNone, flag(func(a *queryArgs) { a.render.All = true }), nil},
-		{'q', "quiet", argNone, flag(func(a *queryArgs) { a.query.Quiet = true }), nil},
-		{'e', "pager-end", argNone, flag(func(a *queryArgs) {
-			a.atEnd, a.query.Boot.Set = true, true
-			if a.query.Lines == query.LinesDefault {
-				a.query.Lines = 1000
-			}
-		}), nil},
-	}
-}
-
-func commandOptions() []queryOption {
-	command := func(short byte, long string, act queryAction) queryOption {
-		return queryOption{short, long, argNone, flag(func(a *queryArgs) { a.action = act }), nil}
-	}
-	return []queryOption{
-		command('h', "help", actHelp),
-		command(0, "version", actVersion),
-		command('N', "fields", actFieldNames),
-		{'F', "field", argRequired, func(a *queryArgs, v string) error {
-			a.action, a.field = actFieldValues, v
-			return nil
-		}, nil},
-		command(0, "list-boots", actBoots),
-		command(0, "header", actHeader),
-		command(0, "disk-usage", actDiskUsage),
-		command(0, "verify", actVerify),
-		command(0, "sync", actSync),
-		command(0, "rotate", actRotate),
-		command(0, "flush", actFlush),
-		command(0, "relinquish-var", actRelinquish),
-		command(0, "smart-relinquish-var", actRelinquish),
-	}
 }
 
 // setMode notes the output mode; those for programs turn -q on.
@@ -225,6 +83,25 @@ func wordsf(format string, args ...any) error { return fmt.Errorf(format, args..
 func setCursor(to *string, v string) error {
 	if *to = v; v == "" {
 		return wordsf("Failed to seek to cursor: Invalid argument")
+	}
+	return nil
+}
+
+// addFiles adds what a pattern of --file matches, or its text.
+func (a *queryArgs) addFiles(v string) error {
+	names, err := filepath.Glob(v)
+	if err != nil || len(names) == 0 {
+		names = []string{v}
+	}
+	a.files = append(a.files, names...)
+	return nil
+}
+
+// setRoot reads the journals of a system whose root directory is v.
+func (a *queryArgs) setRoot(v string) error {
+	a.root, a.dirs = true, nil
+	for _, dir := range []string{config.JournaldRunning, config.JournaldFiles} {
+		a.dirs = append(a.dirs, filepath.Join(v, dir))
 	}
 	return nil
 }
@@ -254,7 +131,7 @@ func (a *queryArgs) setCase(v string) error {
 
 // queryOptions are all options of journalctl.
 func queryOptions() []queryOption {
-	return slices.Concat(sourceOptions(), filterOptions(), outputOptions(), commandOptions(), unsupportedOptions())
+	return slices.Concat(sourceOptions(), filterOptions(), outputOptions(), commandOptions(), refusedOptions())
 }
 
 // parseQuery reads a command line as journalctl does.
@@ -270,14 +147,12 @@ func parseQuery(argv []string, now time.Time) (*queryArgs, error) {
 	if a.noTail {
 		a.query.Lines = query.LinesAll
 	}
-	if a.directory != "" && len(a.files) > 0 {
-		return nil, wordsf("Please specify at most one of -D/--directory=, --file=.")
+	if err := a.together(words); err != nil {
+		return nil, err
 	}
-	if a.action != actShow && len(words) > 0 {
-		return nil, wordsf("Extraneous arguments starting with '%s'", words[0])
-	}
-	if a.action == actBoots && a.query.Merge {
-		return nil, wordsf("Using --boot or --list-boots with --merge is not supported.")
+	if a.user && !a.system { // whose files hold no system units
+		a.query.UserUnits = append(a.query.UserUnits, a.query.Units...)
+		a.query.Units = nil
 	}
 	a.query.Matches = words
 	a.query.UID = os.Getuid()
@@ -287,6 +162,21 @@ func parseQuery(argv []string, now time.Time) (*queryArgs, error) {
 		}
 	}
 	return a, a.query.Complete()
+}
+
+// together refuses what does not go together.
+func (a *queryArgs) together(words []string) error {
+	switch {
+	case a.root && len(a.files) > 0, len(a.dirs) > 0 && len(a.files) > 0, a.root && a.named:
+		return wordsf("Please specify at most one of -D/--directory=, --file=, -M/--machine=, --root=, --image=.")
+	case a.action != actShow && len(words) > 0:
+		return wordsf("Extraneous arguments starting with '%s'", words[0])
+	case a.action == actBoots && a.query.Merge:
+		return wordsf("Using --boot or --list-boots with --merge is not supported.")
+	case a.action == actInvocations && len(a.query.Units)+len(a.query.UserUnits) != 1:
+		return withHint(wordsf("--list-invocations wants one unit."), "name it with -u UNIT, or --user-unit UNIT")
+	}
+	return nil
 }
 
 // getopt hands every option of argv to its setter, in order, and returns the
@@ -323,8 +213,6 @@ func setLong(options []queryOption, a *queryArgs, word string, argv []string) ([
 	switch {
 	case err != nil:
 		return nil, err
-	case found.set == nil:
-		return nil, notSupported(found)
 	case hasValue && found.kind == argNone:
 		return nil, fmt.Errorf("option '--%s' doesn't allow an argument", found.long)
 	case hasValue && value == "" && found.kind == argOptional:
@@ -339,11 +227,6 @@ func setLong(options []queryOption, a *queryArgs, word string, argv []string) ([
 	return argv[1:], found.set(a, argv[0])
 }
 
-// notSupported says that an option is journalctl's only.
-func notSupported(o *queryOption) error {
-	return fmt.Errorf("option --%s is not supported by tidemark", o.long)
-}
-
 // findLong returns the option that is called name, or the only one that begins
 // so.
 func findLong(options []queryOption, name string) (*queryOption, error) {
@@ -351,6 +234,9 @@ func findLong(options []queryOption, name string) (*queryOption, error) {
 	var names strings.Builder
 	for i := range options {
 		o := &options[i]
+		if o.long == "" {
+			continue
+		}
 		if o.long == name {
 			return o, nil
 		}
@@ -382,8 +268,6 @@ func setShort(options []queryOption, a *queryArgs, letters string, argv []string
 		switch {
 		case found == nil:
 			return nil, fmt.Errorf("invalid option -- '%c'", letter)
-		case found.set == nil:
-			return nil, notSupported(found)
 		case found.kind == argNone:
 			if err := found.set(a, ""); err != nil {
 				return nil, err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,34 +14,13 @@ import (
 	"github.com/tidemark-log/tidemark/journal"
 )
 
-// unsupportedOptions are those of journalctl 252 that tidemark does not have.
-func unsupportedOptions() []queryOption {
-	return []queryOption{
-		{'M', "machine", argRequired, nil, nil},
-		{0, "root", argRequired, nil, nil},
-		{0, "image", argRequired, nil, nil},
-		{0, "namespace", argRequired, nil, nil},
-		{0, "interval", argRequired, nil, nil},
-		{0, "verify-key", argRequired, nil, nil},
-		{0, "force", argNone, nil, nil},
-		{0, "vacuum-size", argRequired, nil, nil},
-		{0, "vacuum-files", argRequired, nil, nil},
-		{0, "vacuum-time", argRequired, nil, nil},
-		{0, "list-catalog", argNone, nil, nil},
-		{0, "dump-catalog", argNone, nil, nil},
-		{0, "update-catalog", argNone, nil, nil},
-		{0, "setup-keys", argNone, nil, nil},
-		{0, "new-id128", argNone, nil, nil},
-	}
-}
-
 // daemonMethod is what a command asks of the running daemon; empty for those
 // that need none.
 func (act queryAction) daemonMethod() string {
 	switch act {
 	case actSync:
 		return control.MethodSynchronize
-	case actRotate:
+	case actRotate, actRotateVacuum:
 		return control.MethodRotate
 	case actFlush:
 		return control.MethodFlushToVar
@@ -55,17 +35,27 @@ func (act queryAction) daemonMethod() string {
 // of files.
 func (a *queryArgs) runCommand(ctx context.Context, stderr io.Writer) (done bool, err error) {
 	if method := a.action.daemonMethod(); method != "" {
-		_, err := command(ctx, "", method, stderr)
-		return true, err
+		if _, err := command(ctx, "", method, stderr); err != nil || a.action != actRotateVacuum {
+			return true, err
+		}
 	}
-	if a.action != actVerify {
+	switch a.action {
+	case actVacuum, actRotateVacuum:
+		return true, a.runVacuum(stderr)
+	case actVerify:
+		return true, a.runVerify(ctx, stderr)
+	default:
 		return false, nil
 	}
+}
+
+// runVerify checks files.
+func (a *queryArgs) runVerify(ctx context.Context, stderr io.Writer) error {
 	dirs, files := a.source(stderr)
 	for _, dir := range dirs {
 		list, err := journal.FilesIn(dir)
-		if err != nil && (a.directory != "" || len(list) > 0) {
-			return true, unopened(dir, err)
+		if err != nil && (a.named || len(list) > 0) {
+			return unopened(dir, err)
 		}
 		files = append(files, list...)
 	}
@@ -77,29 +67,32 @@ func (a *queryArgs) runCommand(ctx context.Context, stderr io.Writer) (done bool
 		}
 		found = true
 		if err := v.listed(ctx, name, len(a.files) == 0); err != nil {
-			return true, err
+			return err
 		}
 	}
 	if !found && !a.query.Quiet {
 		a.sayNoFiles(stderr)
 	}
 	if v.failed {
-		return true, silent()
+		return silent()
 	}
-	return true, nil
+	return nil
 }
 
 // source is where a reads from: directories that exist, or files. It keeps in
 // a.looked the directories it has looked for. notes gets warnings.
 func (a *queryArgs) source(notes io.Writer) (dirs, files []string) {
 	switch {
-	case a.directory != "":
-		a.looked = []string{a.directory}
-		return a.looked, nil
+	case len(a.dirs) > 0:
+		a.looked = a.dirs
+		if a.root {
+			return existing(a.dirs), nil
+		}
+		return a.dirs, nil
 	case len(a.files) > 0:
 		return nil, a.files
 	default:
-		a.looked = defaultDirs(findPlaces(environment(), notes).data, calledAsJournalctl(), a.query.Merge)
+		a.looked = defaultDirs(findPlaces(environment(), notes).data, calledAsJournalctl(), a.query.Merge, a.namespace)
 		return existing(a.looked), nil
 	}
 }
@@ -115,14 +108,28 @@ func existing(dirs []string) []string {
 	return there
 }
 
-// wants reports whether a file is of the kind that --system and --user ask for:
-// by its name, as journalctl does it.
+// wants reports whether a file that was found in a directory is of the namespace
+// asked for, and of the kind that --system and --user ask for: by its name, as
+// journalctl does it.
 func (a *queryArgs) wants(path string) bool {
+	if dir := filepath.Dir(path); !slices.ContainsFunc(a.looked, func(d string) bool { return filepath.Clean(d) == dir }) {
+		_, space, _ := strings.Cut(filepath.Base(dir), ".")
+		if !inNamespace(space, a.namespace) {
+			return false
+		}
+	}
 	if !a.system && !a.user {
 		return true
 	}
 	name := filepath.Base(path)
 	return a.system && isOf("system", name) || a.user && isOf("user-"+strconv.Itoa(os.Getuid()), name)
+}
+
+// inNamespace reports whether --namespace=asked, empty when it was not given,
+// wants the namespace space, empty for the default one.
+func inNamespace(space, asked string) bool {
+	more, both := strings.CutPrefix(asked, "+")
+	return asked == "*" || space == asked || both && (space == "" || space == more)
 }
 
 // isOf reports whether name is the current file of base, or one of its archives.
@@ -142,7 +149,7 @@ func (a *queryArgs) sayNoFiles(stderr io.Writer) {
 	switch {
 	case a.user && !a.system:
 		hint = "leave --user out to see all that you may read"
-	case a.directory == "" && len(a.files) == 0:
+	case len(a.dirs)+len(a.files) == 0:
 		hint = "is the daemon running? Start it with tidemark serve, or " + hint
 	}
 	where := strings.Join(a.looked, " or ")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
@@ -18,28 +17,15 @@ func (o *Options) findBoot(j *journal.Journal) (entry.ID, error) {
 	if o.Boot.ID.IsZero() && o.Boot.Offset == 0 {
 		return o.Boot.last(j)
 	}
-	boots, err := j.Boots()
+	boots, err := periodsOf(j)
 	if err != nil {
 		return entry.ID{}, o.Boot.missing(err.Error())
 	}
-	at := o.Boot.Offset
-	switch {
-	case !o.Boot.ID.IsZero():
-		i := slices.IndexFunc(boots, func(b journal.Boot) bool { return b.ID == o.Boot.ID })
-		if i < 0 {
-			at = -1
-		} else {
-			at += i
-		}
-	case at > 0:
-		at--
-	default:
-		at += len(boots) - 1
-	}
-	if at < 0 || at >= len(boots) {
+	at, ok := place(boots, o.Boot.ID, o.Boot.Offset)
+	if !ok {
 		return entry.ID{}, o.Boot.missing("No such boot ID in journal")
 	}
-	return boots[at].ID, nil
+	return boots[at].id, nil
 }
 
 func (b Boot) missing(why string) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -58,27 +59,68 @@ func writeLine(w *bufio.Writer, b []byte) error {
 	return w.WriteByte('\n')
 }
 
-// BootList is the list of boots in a journal, printed by --list-boots.
-type BootList struct {
-	boots   []journal.Boot
-	reverse bool
+// period is a boot, or a run of a unit, with the times of its first and last
+// entry in µs.
+type period struct {
+	id          entry.ID
+	first, last uint64
+}
+
+// place returns the index that an id and an offset mean in list: from the id, or
+// from before the first, or, for an offset of 0 and below, from the last one.
+func place(list []period, id entry.ID, offset int) (at int, ok bool) {
+	at = offset
+	switch {
+	case !id.IsZero():
+		i := slices.IndexFunc(list, func(p period) bool { return p.id == id })
+		if i < 0 {
+			return 0, false
+		}
+		at += i
+	case at > 0:
+		at--
+	default:
+		at += len(list) - 1
+	}
+	return at, at >= 0 && at < len(list)
+}
+
+// PeriodList is the list of boots in a journal (--list-boots), or of the runs of
+// a unit (--list-invocations).
+type PeriodList struct {
+	title, key string
+	periods    []period
+	reverse    bool
+}
+
+// periodsOf are all boots of j, the oldest first.
+func periodsOf(j *journal.Journal) ([]period, error) {
+	boots, err := j.Boots()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]period, len(boots))
+	for i, b := range boots {
+		list[i] = period{b.ID, b.First, b.Last}
+	}
+	return list, nil
 }
 
 // Boots reads the boots of j; reverse lists the newest first (-r).
-func Boots(j *journal.Journal, reverse bool) (*BootList, error) {
-	boots, err := j.Boots()
+func Boots(j *journal.Journal, reverse bool) (*PeriodList, error) {
+	boots, err := periodsOf(j)
 	if err != nil {
 		return nil, wordsf("Failed to determine boots: %w", err)
 	}
-	return &BootList{boots: boots, reverse: reverse}, nil
+	return &PeriodList{title: "BOOT ID", key: "boot_id", periods: boots, reverse: reverse}, nil
 }
 
-// index is the number of boot i: 0 for the last, -1 for the one before.
-func (l *BootList) index(i int) int { return i - len(l.boots) + 1 }
+// index is the number of period i: 0 for the last, -1 for the one before.
+func (l *PeriodList) index(i int) int { return i - len(l.periods) + 1 }
 
 // order returns the indexes in the order to print.
-func (l *BootList) order() []int {
-	order := make([]int, len(l.boots))
+func (l *PeriodList) order() []int {
+	order := make([]int, len(l.periods))
 	for i := range order {
 		order[i] = i
 	}
@@ -88,19 +130,19 @@ func (l *BootList) order() []int {
 	return order
 }
 
-// Table prints the boots in columns, with times in loc; heading says whether
+// Table prints the list in columns, with times in loc; heading says whether
 // their names stand above.
-func (l *BootList) Table(w *bufio.Writer, loc *time.Location, heading bool) error {
-	if len(l.boots) == 0 {
+func (l *PeriodList) Table(w *bufio.Writer, loc *time.Location, heading bool) error {
+	if len(l.periods) == 0 {
 		return nil
 	}
 	var rows [][]string
 	if heading {
-		rows = append(rows, []string{"IDX", "BOOT ID", "FIRST ENTRY", "LAST ENTRY"})
+		rows = append(rows, []string{"IDX", l.title, "FIRST ENTRY", "LAST ENTRY"})
 	}
 	for _, i := range l.order() {
-		b := l.boots[i]
-		rows = append(rows, []string{strconv.Itoa(l.index(i)), b.ID.String(), formatTime(b.First, loc), formatTime(b.Last, loc)})
+		p := l.periods[i]
+		rows = append(rows, []string{strconv.Itoa(l.index(i)), p.id.String(), formatTime(p.first, loc), formatTime(p.last, loc)})
 	}
 	var width [4]int
 	for _, r := range rows {
@@ -121,32 +163,29 @@ func (l *BootList) Table(w *bufio.Writer, loc *time.Location, heading bool) erro
 	return nil
 }
 
-// JSON prints the boots as an array of objects, times in µs, framed by before and
-// behind. Without boots it prints nothing.
-func (l *BootList) JSON(w *bufio.Writer, pretty bool, before, behind string) error {
-	type boot struct {
-		Index int    `json:"index"`
-		ID    string `json:"boot_id"`
-		First uint64 `json:"first_entry"`
-		Last  uint64 `json:"last_entry"`
-	}
-	if len(l.boots) == 0 {
+// JSON prints the list as an array of objects, times in µs, framed by before and
+// behind. Of nothing it prints nothing.
+func (l *PeriodList) JSON(w *bufio.Writer, pretty bool, before, behind string) error {
+	if len(l.periods) == 0 {
 		return nil
 	}
-	all := make([]boot, 0, len(l.boots))
-	for _, i := range l.order() {
-		b := l.boots[i]
-		all = append(all, boot{l.index(i), b.ID.String(), b.First, b.Last})
+	b := []byte{'['}
+	for n, i := range l.order() {
+		p := l.periods[i]
+		if n > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, `{"index":%d,"%s":"%s","first_entry":%d,"last_entry":%d}`, l.index(i), l.key, p.id, p.first, p.last)
 	}
-	text, err := json.Marshal(all)
-	if err == nil && pretty {
-		text, err = json.MarshalIndent(all, "", "\t")
-		text = bytes.ReplaceAll(text, []byte(`": `), []byte(`" : `))
+	b = append(b, ']')
+	if pretty {
+		var text bytes.Buffer
+		if err := json.Indent(&text, b, "", "\t"); err != nil {
+			return err
+		}
+		b = bytes.ReplaceAll(text.Bytes(), []byte(`": `), []byte(`" : `))
 	}
-	if err != nil {
-		return err
-	}
-	_, err = w.WriteString(before + string(text) + behind)
+	_, err := w.WriteString(before + string(b) + behind)
 	return err
 }
 

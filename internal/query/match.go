@@ -14,26 +14,9 @@ import (
 
 // match builds the filter of o: options and arguments are ANDed.
 func (o *Options) match(j *journal.Journal) (journal.Match, error) {
-	var all []journal.Match
-	if o.Boot.Set {
-		id, err := o.findBoot(j)
-		if err != nil {
-			return journal.Match{}, err
-		}
-		all = append(all, term("_BOOT_ID="+id.String()))
-	}
-	if o.Kernel {
-		all = append(all, term("_TRANSPORT=kernel"))
-	}
-	if len(o.Units)+len(o.UserUnits) > 0 {
-		units, err := o.unitMatches(j)
-		if err != nil {
-			return journal.Match{}, wordsf("Failed to add filter for units: %w", err)
-		}
-		all = append(all, journal.Or(units...))
-	}
-	if len(o.Identifiers) > 0 {
-		all = append(all, anyOf("SYSLOG_IDENTIFIER=", o.Identifiers))
+	all, err := o.sourceMatches(j)
+	if err != nil {
+		return journal.Match{}, err
 	}
 	if o.Priorities != AllPriorities {
 		var p []string
@@ -53,6 +36,68 @@ func (o *Options) match(j *journal.Journal) (journal.Match, error) {
 		return journal.Match{}, nil
 	}
 	return journal.And(all...), nil
+}
+
+// sourceMatches are those for boot, unit, run and identifier.
+func (o *Options) sourceMatches(j *journal.Journal) (all []journal.Match, err error) {
+	if o.Invocation.Set {
+		run, err := o.invocationMatch(j)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, run) // of one unit, in one boot
+	} else if all, err = o.unitAndBoot(j); err != nil {
+		return nil, err
+	}
+	if o.Kernel {
+		all = append(all, term("_TRANSPORT=kernel"))
+	}
+	if len(o.Identifiers) > 0 {
+		any, err := identifiers(j, o.Identifiers)
+		if err != nil {
+			return nil, wordsf("Failed to add filter for syslog identifiers: %w", err)
+		}
+		all = append(all, any)
+	}
+	if len(o.NotIdentifiers) > 0 {
+		any, err := identifiers(j, o.NotIdentifiers)
+		if err != nil {
+			return nil, wordsf("Failed to add exclude filter for syslog identifiers: %w", err)
+		}
+		all = append(all, journal.Not(any))
+	}
+	return all, nil
+}
+
+func (o *Options) unitAndBoot(j *journal.Journal) (all []journal.Match, err error) {
+	if o.Boot.Set {
+		id, err := o.findBoot(j)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, term("_BOOT_ID="+id.String()))
+	}
+	if len(o.Units)+len(o.UserUnits) > 0 {
+		units, err := o.unitMatches(j)
+		if err != nil {
+			return nil, wordsf("Failed to add filter for units: %w", err)
+		}
+		all = append(all, journal.Or(units...))
+	}
+	return all, nil
+}
+
+// identifiers matches any of names, and what the globs among them match, as
+// journalctl 258 reads them.
+func identifiers(j *journal.Journal, names []string) (journal.Match, error) {
+	var globs []string
+	for _, n := range names {
+		if isGlob(n) {
+			globs = append(globs, n)
+		}
+	}
+	found, err := possibleValues(j, []string{"SYSLOG_IDENTIFIER"}, globs)
+	return anyOf("SYSLOG_IDENTIFIER=", append(found, names...)), err
 }
 
 func anyOf(prefix string, values []string) journal.Match {
@@ -86,7 +131,7 @@ func (o *Options) unitMatches(j *journal.Journal) ([]journal.Match, error) {
 				all = append(all, kind.match(unit))
 			}
 		}
-		units, err := possibleUnits(j, kind.fields, globs)
+		units, err := possibleValues(j, kind.fields, globs)
 		if err != nil {
 			return nil, err
 		}
@@ -100,8 +145,8 @@ func (o *Options) unitMatches(j *journal.Journal) ([]journal.Match, error) {
 	return all, nil
 }
 
-// possibleUnits returns the values of fields that match one of globs.
-func possibleUnits(j *journal.Journal, fields, globs []string) (units []string, err error) {
+// possibleValues returns the values of fields that match one of globs.
+func possibleValues(j *journal.Journal, fields, globs []string) (list []string, err error) {
 	if len(globs) == 0 {
 		return nil, nil
 	}
@@ -114,12 +159,12 @@ func possibleUnits(j *journal.Journal, fields, globs []string) (units []string, 
 			for _, g := range globs {
 				if u := string(value); !seen[u] && fnmatch(g, u) {
 					seen[u] = true
-					units = append(units, u)
+					list = append(list, u)
 				}
 			}
 		}
 	}
-	return units, nil
+	return list, nil
 }
 
 // group is a conjunction as it is typed: values of one field are alternatives,

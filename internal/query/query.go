@@ -24,6 +24,8 @@ import (
 type Options struct {
 	// Lines is the number of entries (-n), or LinesAll or LinesDefault.
 	Lines int
+	// Oldest counts Lines from the oldest entry (-n +N).
+	Oldest bool
 	// Reverse goes from the newest to the oldest (-r).
 	Reverse bool
 	// Follow waits for more at the end (-f).
@@ -52,8 +54,12 @@ type Options struct {
 	Units, UserUnits []string
 	// UID is the user whose units UserUnits are.
 	UID int
-	// Identifiers are values of SYSLOG_IDENTIFIER (-t).
-	Identifiers []string
+	// Invocation limits entries to a run of the one unit in Units or UserUnits, or
+	// to the one with an id (--invocation, -I).
+	Invocation Invocation
+	// Identifiers are values of SYSLOG_IDENTIFIER or globs (-t), NotIdentifiers
+	// those that are not wanted (-T).
+	Identifiers, NotIdentifiers []string
 	// Priorities wanted (-p); AllPriorities does not filter.
 	Priorities Priorities
 	// Facilities are values of SYSLOG_FACILITY (--facility).
@@ -90,13 +96,17 @@ func (o *Options) Complete() error {
 		return wordsf("Please specify only one of --since=, --cursor=, and --after-cursor=.")
 	case o.Follow && o.Reverse:
 		return wordsf("Please specify either --reverse= or --follow=, not both.")
+	case o.Oldest && (o.Reverse || o.Follow):
+		return wordsf("--lines=+N is unsupported when --reverse or --follow is specified.")
+	case o.Invocation.unitless() && len(o.Units)+len(o.UserUnits) != 1:
+		return wordsf("Using --invocation= with an offset wants one --unit= or --user-unit=.")
 	case o.Boot.Set && o.Merge && !o.Follow:
 		return wordsf("Using --boot or --list-boots with --merge is not supported.")
 	}
 	if o.Follow && !o.Merge && !o.Boot.Set {
 		o.Boot = Boot{Set: true}
 	}
-	if o.Pattern != nil && o.Lines >= 0 && !o.Follow {
+	if o.Pattern != nil && o.Lines >= 0 && !o.Oldest && !o.Follow {
 		// How many entries have to be read is not known: count backwards.
 		o.Reverse = true
 	}

@@ -142,9 +142,12 @@ func TestParseValues(t *testing.T) {
 		}
 	}
 	for s, want := range map[string]int{"all": LinesAll, "0": 0, "12": 12, "0x10": 16} {
-		if got, err := ParseLines(s); err != nil || got != want {
+		if got, oldest, err := ParseLines(s); err != nil || oldest || got != want {
 			t.Errorf("ParseLines(%q) = %d, %v", s, got, err)
 		}
+	}
+	if got, oldest, err := ParseLines("+7"); err != nil || !oldest || got != 7 {
+		t.Errorf("ParseLines(+7) = %d, %v, %v", got, oldest, err)
 	}
 	if got, err := ParseFacilities("kern,local7,,5"); err != nil || !cmp.Equal(got, []int{0, 23, 5}) {
 		t.Errorf("ParseFacilities = %v, %v", got, err)
@@ -153,7 +156,7 @@ func TestParseValues(t *testing.T) {
 		"Failed to parse boot descriptor 'x'":     second(ParseBoot("x")),
 		"Unknown log level x":                     second(ParsePriorities("x")),
 		"Failed to parse log level range 1..9":    second(ParsePriorities("1..9")),
-		"Failed to parse lines '-1'":              second(ParseLines("-1")),
+		"Failed to parse lines '-1'":              third(ParseLines("-1")),
 		"Bad --facility= argument \"local9\".":    second(ParseFacilities("local9")),
 		"Bad pattern \"a(\": missing closing )":   second(CompilePattern("a(", CaseAuto)),
 		"Bad pattern \"(?=x)\": invalid or unsup": second(CompilePattern("(?=x)", CaseAuto)),
@@ -165,6 +168,8 @@ func TestParseValues(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+func third[T, U any](_ T, _ U, err error) error { return err }
 
 // TestPattern compares the short cut with the regular expression alone.
 func TestPattern(t *testing.T) {

@@ -28,7 +28,7 @@ func (q *Query) start() error {
 		q.j.SeekRealtime(q.o.Until)
 	case back:
 		q.j.SeekTail()
-	case q.o.Lines >= 0:
+	case q.o.Lines >= 0 && !q.o.Oldest:
 		return q.startAtTail(q.o.Lines)
 	default:
 		q.j.SeekHead()

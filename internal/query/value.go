@@ -15,15 +15,17 @@ const (
 	LinesAll = -1
 )
 
-// ParseLines reads the value of -n.
-func ParseLines(s string) (int, error) {
+// ParseLines reads the value of -n. With a + before the number, as journalctl
+// 254 and later read it, the oldest entries are meant, not the newest.
+func ParseLines(s string) (n int, oldest bool, err error) {
 	if s == "all" {
-		return LinesAll, nil
+		return LinesAll, false, nil
 	}
+	s, oldest = strings.CutPrefix(s, "+")
 	if n, ok := atoi(s); ok && n >= 0 {
-		return n, nil
+		return n, oldest, nil
 	}
-	return 0, wordsf("Failed to parse lines '%s'", s)
+	return 0, false, wordsf("Failed to parse lines '%s'", s)
 }
 
 // atoi reads a number as the C library does with any base.

@@ -92,6 +92,9 @@ type Options struct {
 	// NoFull cuts messages at three lines and at the width of the screen
 	// (--no-full).
 	NoFull bool
+	// FirstLine prints of a message only what stands before its first newline, in
+	// the short family (--truncate-newline).
+	FirstLine bool
 	// NoHostname leaves the host name out (--no-hostname).
 	NoHostname bool
 	// UTC prints times in UTC (--utc), else in Location.

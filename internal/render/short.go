@@ -247,6 +247,13 @@ func (s *short) appendMessage(b []byte, width int) []byte {
 			s.text = appendPlain(s.text[:0], m)
 			m = s.text
 		}
+	}
+	if s.o.FirstLine {
+		if i := bytes.IndexByte(m, '\n'); i >= 0 {
+			m = m[:i]
+		}
+	}
+	if !s.o.All {
 		if !entry.Printable(m, true) {
 			return appendBlob(b, len(m), "\n")
 		}

@@ -210,13 +210,16 @@ func (s *Store) survey() (files []stored, sum, open uint64, current int, err err
 			open += size
 		}
 	}
-	slices.SortStableFunc(files, func(a, b stored) int {
-		if a.seqnumID == b.seqnumID && !a.seqnumID.IsZero() {
-			return cmp.Compare(a.seqnum, b.seqnum)
-		}
-		return cmp.Compare(a.realtime, b.realtime)
-	})
+	slices.SortStableFunc(files, older)
 	return files, sum, open, current, nil
+}
+
+// older orders archives of one writer by their numbers, others by time.
+func older(a, b stored) int {
+	if a.seqnumID == b.seqnumID && !a.seqnumID.IsZero() {
+		return cmp.Compare(a.seqnum, b.seqnum)
+	}
+	return cmp.Compare(a.realtime, b.realtime)
 }
 
 // blocks is the space a file takes; its size where that is not known.
