@@ -39,6 +39,13 @@ func AppendJSON(b []byte, e *Entry, o JSONOptions) []byte {
 		fields, _ = jsonFields(headFields(e), e, o)
 		return appendObject(b, fields, o, true)
 	}
+	return appendObject(AppendJSONHead(b, e, o), fields, o, false)
+}
+
+// AppendJSONHead appends what an object of AppendJSON begins with: the brace and
+// the keys __CURSOR, __REALTIME_TIMESTAMP, __MONOTONIC_TIMESTAMP and _BOOT_ID
+// with their values, without a comma behind.
+func AppendJSONHead(b []byte, e *Entry, o JSONOptions) []byte {
 	open, sep, colon := `{"`, `,"`, `":"`
 	if o.Pretty {
 		open, sep, colon = "{\n\t\"", ",\n\t\"", `" : "`
@@ -50,8 +57,7 @@ func AppendJSON(b []byte, e *Entry, o JSONOptions) []byte {
 	b = append(append(append(b, sep...), "__MONOTONIC_TIMESTAMP"...), colon...)
 	b = append(strconv.AppendUint(b, e.Monotonic, 10), '"')
 	b = append(append(append(b, sep...), "_BOOT_ID"...), colon...)
-	b = append(hex.AppendEncode(b, e.BootID[:]), '"')
-	return appendObject(b, fields, o, false)
+	return append(hex.AppendEncode(b, e.BootID[:]), '"')
 }
 
 // jsonField is a field on its way to JSON.
@@ -181,7 +187,7 @@ func AppendJSONValue(b []byte, f Field, nameLen int, o JSONOptions, depth int) [
 	switch {
 	case !o.All && len(f) >= JSONThreshold:
 		return append(b, "null"...)
-	case isPlain(value):
+	case JSONPlain(value):
 		b = append(b, '"')
 		b = append(b, value...)
 		return append(b, '"')
@@ -194,8 +200,9 @@ func AppendJSONValue(b []byte, f Field, nameLen int, o JSONOptions, depth int) [
 	}
 }
 
-// isPlain reports whether b is printable ASCII without what JSON wants escaped.
-func isPlain(b []byte) bool {
+// JSONPlain reports whether b is printable ASCII without what JSON wants escaped:
+// between quotes it is a JSON string as it is.
+func JSONPlain(b []byte) bool {
 	n := len(b)
 	if n < 8 {
 		for _, c := range b {
@@ -213,7 +220,7 @@ func isPlain(b []byte) bool {
 	return plainWord(binary.LittleEndian.Uint64(b[n-8:]))
 }
 
-// plainWord is isPlain for eight bytes.
+// plainWord is JSONPlain for eight bytes.
 func plainWord(x uint64) bool {
 	del, quote, back := x^0x7f*ones, x^'"'*ones, x^'\\'*ones
 	found := x | (x-0x20*ones)&^x | (del-ones)&^del | (quote-ones)&^quote | (back-ones)&^back

@@ -124,6 +124,8 @@ type Query struct {
 	started bool
 	// ready is the entry that start has stepped to and next has not returned.
 	ready *entry.Entry
+	// whole says that of entries only a few fields are read, until they are shown.
+	whole bool
 	// none is set when nothing can be shown (--after-cursor at the end).
 	none bool
 	// last is the cursor of the entry stepped to last; Has is 0 before.

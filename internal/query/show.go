@@ -8,11 +8,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/tidemark-log/tidemark/entry"
 )
 
-// Printer prints one entry; what it borrows from it ends with the call.
+// Printer prints one entry; what it borrows from it ends with the call. If it has
+// a method Fields() []string, it looks at the fields of these names only, unless
+// there are none. If it has PrintKnown(e *entry.Entry, ids []uint64) error, that is
+// called instead of Print, with the numbers of journal.Journal.FieldIDs.
 type Printer interface {
 	Print(e *entry.Entry) error
 }
@@ -50,6 +54,7 @@ var ErrNoCursor = errors.New("no entry to take a cursor from")
 // and ErrNoCursor.
 func Show(ctx context.Context, q *Query, out Output) error {
 	s := shower{q: q, out: out}
+	s.prepare()
 	err := s.run(ctx)
 	if errors.Is(err, io.EOF) || q.o.Follow && errors.Is(err, context.Canceled) {
 		err = nil
@@ -67,14 +72,55 @@ func Show(ctx context.Context, q *Query, out Output) error {
 }
 
 type shower struct {
-	q   *Query
-	out Output
+	q     *Query
+	out   Output
+	known func(e *entry.Entry, ids []uint64) error // nil: Printer.Print
 
 	shown    int
 	waited   bool     // at least once: -n no longer counts
 	anyBoot  bool     // boot is set
 	boot     entry.ID // of the entry before
 	examined int
+}
+
+// prepare has those fields read only that are needed.
+func (s *shower) prepare() {
+	if p, ok := s.out.Printer.(interface {
+		PrintKnown(e *entry.Entry, ids []uint64) error
+	}); ok {
+		s.known = p.PrintKnown
+	}
+	var names []string
+	if p, ok := s.out.Printer.(interface{ Fields() []string }); ok {
+		names = p.Fields()
+	}
+	switch {
+	case s.q.o.Pattern == nil:
+	case names == nil:
+		names = []string{"MESSAGE"}
+		s.q.whole = true
+	case !slices.Contains(names, "MESSAGE"):
+		names = append(names, "MESSAGE")
+	}
+	s.q.j.SetFields(names...)
+}
+
+// print prints an entry, of which perhaps only a few fields were read.
+func (s *shower) print(e *entry.Entry) error {
+	if s.q.whole {
+		var err error
+		e, err = s.q.j.Whole()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil // its file became shorter
+		case err != nil:
+			return wordsf("Failed to iterate through journal: %w", err)
+		}
+	}
+	if s.known != nil {
+		return s.known(e, s.q.j.FieldIDs())
+	}
+	return s.out.Printer.Print(e)
 }
 
 // askEvery is the number of entries between two looks at the context.
@@ -128,7 +174,7 @@ func (s *shower) pass(ctx context.Context) error {
 		if !s.q.accepts(e) {
 			continue
 		}
-		if err := s.out.Printer.Print(e); err != nil {
+		if err := s.print(e); err != nil {
 			return err
 		}
 		s.shown++

@@ -6,12 +6,17 @@ import "github.com/tidemark-log/tidemark/entry"
 type json struct {
 	o            entry.JSONOptions
 	before, tail string
+
+	only  []string // names of the fields to print; nil: all
+	known knownFields
+	names map[string]uint8 // numbers of the names in known
 }
 
 func newJSON(m Mode, o Options) *json {
-	j := &json{o: entry.JSONOptions{All: o.All, Pretty: m == JSONPretty}}
+	j := &json{names: make(map[string]uint8), o: entry.JSONOptions{All: o.All, Pretty: m == JSONPretty}}
 	if len(o.OutputFields) > 0 {
 		j.o.OutputFields = newFilter(o.OutputFields)
+		j.only = o.OutputFields
 	}
 	j.before, j.tail = m.Frame()
 	return j

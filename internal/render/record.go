@@ -127,21 +127,34 @@ func (c *cat) appendValue(b, v []byte, on, highlight, off string) []byte {
 }
 
 // export prints the Journal Export Format.
-type export struct{ filter filter }
+type export struct {
+	filter filter
+	known  knownFields
+}
+
+var bootIDPrefix = []byte("_BOOT_ID=")
 
 func (x *export) append(b []byte, e *entry.Entry) ([]byte, error) {
 	b = entry.AppendExportHead(b, e)
 	for _, f := range e.Fields {
-		if bytes.HasPrefix(f, []byte("_BOOT_ID=")) {
+		if bytes.HasPrefix(f, bootIDPrefix) {
 			continue // the head has it
 		}
-		name := f.Name()
-		if len(name) == len(f) || !entry.ValidName(name, true) {
-			return b, errInvalidField
-		}
-		if x.filter.has(name) {
-			b = entry.AppendExportField(b, f)
+		var err error
+		if b, err = x.appendField(b, f); err != nil {
+			return b, err
 		}
 	}
 	return append(b, '\n'), nil
+}
+
+func (x *export) appendField(b []byte, f entry.Field) ([]byte, error) {
+	name := f.Name()
+	if len(name) == len(f) || !entry.ValidName(name, true) {
+		return b, errInvalidField
+	}
+	if x.filter.has(name) {
+		b = entry.AppendExportField(b, f)
+	}
+	return b, nil
 }

@@ -138,6 +138,11 @@ type printer struct {
 // Print implements Printer.
 func (p *printer) Print(e *entry.Entry) error {
 	b, err := p.f.append(p.buf[:0], e)
+	return p.put(b, err)
+}
+
+// put writes b, which is p.buf or took its place, unless there was an error.
+func (p *printer) put(b []byte, err error) error {
 	if cap(b) <= keepBuffer {
 		p.buf = b[:0]
 	} else {

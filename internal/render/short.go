@@ -37,6 +37,12 @@ type header struct {
 	unit, userUnit, transport, realtime, monotonic       []byte
 }
 
+// headerFields are the names of the fields that header.take keeps.
+var headerFields = [...]string{
+	"MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "SYSLOG_PID", "_PID", "_COMM", "_TRANSPORT", "_HOSTNAME",
+	"_SYSTEMD_UNIT", "_SYSTEMD_USER_UNIT", "_SOURCE_REALTIME_TIMESTAMP", "_SOURCE_MONOTONIC_TIMESTAMP",
+}
+
 func newShort(m Mode, o Options) *short {
 	s := &short{mode: m, o: o, full: o.All || !o.NoFull, palette: o.Colors.palette()}
 	switch m {
