@@ -108,6 +108,7 @@ var jobs = [...]job{
 	{"ping", "GET /ping of 200 clients, a line in the access log each, by sync policy; again with every sync 100 ms slower;\nbeside webdis", benchPing},
 	{"acks", "entries of 64 clients that wait for each: /ingest?ack=synced and appended; beside Redis streams", benchAcks},
 	{"commands", "commands on one connection while native datagrams flood in", benchCommands},
+	{"loggers", "160,000 lines from 1 and 8 callers in this process: slog by linelog's handler, zap's BufferedWriteSyncer;\nevery line is looked for afterwards", benchLoggers},
 	{"idle", "system calls of daemons that nobody asks for anything; beside webdis", benchIdle},
 }
 

@@ -43,6 +43,11 @@
 // hold up nobody. A position in a file that was rotated stays good for Wait. After a
 // crash the next Open goes on where it ended.
 //
+// # Loggers
+//
+// A Writer is an io.Writer for whatever logger writes whole lines; [NewHandler] is a
+// handler for log/slog.
+//
 // # What is said in the log
 //
 // A line that begins with "# linelog:" tells how many lines are missing at that

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -67,6 +68,45 @@ func ExampleWriter_Wait() {
 	}
 	fmt.Println("on the disk, with", w.Stats().Syncs, "sync")
 	// Output: on the disk, with 1 sync
+}
+
+// A slog.Logger appends to the same log. Errors are on the disk when the call
+// returns; nothing else waits.
+func ExampleNewHandler() {
+	dir, err := os.MkdirTemp("", "linelog")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "shop.log")
+	w, err := linelog.Open(path, linelog.Options{Rotate: linelog.Rotation{Size: 64 << 20, Keep: 7}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	noTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	logger := slog.New(linelog.NewHandler(w, linelog.HandlerOptions{
+		HandlerOptions: slog.HandlerOptions{ReplaceAttr: noTime}, // only so that the output below is the same each day
+		Format:         linelog.JSON,
+		Ack:            slog.LevelError,
+	}))
+	logger.Info("order paid", "order", 17)
+	logger.With("order", 18).Error("card refused", "code", 51)
+	if err := w.Close(); err != nil {
+		log.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(string(text))
+	// Output:
+	// {"level":"INFO","msg":"order paid","order":17}
+	// {"level":"ERROR","msg":"card refused","order":18,"code":51}
 }
 
 // Each source has a Stream: pieces of lines of different sources do not mix.

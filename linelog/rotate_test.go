@@ -355,7 +355,7 @@ func TestRotateFaultLoop(t *testing.T) {
 			for ; !done && !t.Failed(); n++ {
 				synctest.Test(t, func(t *testing.T) { done = rotateFaultRun(t, naming, kind, n) })
 			}
-			if n < 40 {
+			if n < 25 {
 				t.Errorf("only %d calls", n)
 			}
 		}
@@ -424,7 +424,7 @@ func TestRotateCrashAtEachCall(t *testing.T) {
 		for ; !done && !t.Failed(); n++ {
 			synctest.Test(t, func(t *testing.T) { done = rotateCrashRun(t, naming, n) })
 		}
-		if n < 40 {
+		if n < 25 {
 			t.Errorf("only %d calls", n)
 		}
 	}

@@ -56,12 +56,13 @@ var children = map[string][]string{
 var fakes = []string{"internal/vfs/crashfs", "internal/vfs/hookfs", "internal/sockdir", "internal/slowfs"}
 
 // barred lists what a package must not import although its floor would allow it:
-// import paths, or "…/" for all below. "std" allows the standard library only.
+// import paths, or "…/" for all below, or "=…" for none below. "std" allows the
+// standard library only.
 var barred = map[string][]string{
 	"settle":          {"std", "os/", "syscall", "net/", "io/"},                   // schedules; an effect is a func
 	"entry":           {"std", "os/", "syscall", "net/"},                          // no I/O
-	"journal":         {"net/", "log/"},                                           // files only
-	"linelog":         {"net/", "log/", module + "/entry"},                        // lines, of whatever they are
+	"journal":         {"net/", "=log"},                                           // files only; a handler for log/slog
+	"linelog":         {"net/", "=log", module + "/entry"},                        // lines, of whatever they are; a handler, too
 	"internal/config": {"net/"},                                                   //
 	"internal/query":  {"net/", module + "/settle"},                               // reads files, waits for nothing
 	"internal/render": {"net/", module + "/settle", module + "/journal/internal"}, // entries in, text out
@@ -146,8 +147,8 @@ func checkImport(s *source, path string) (bad []string) {
 			if strings.Contains(strings.Split(path, "/")[0], ".") && !under(path, module) {
 				complain("%s is to need the standard library only", s.dir)
 			}
-		case under(path, no):
-			complain("%s is to stay free of %s", s.dir, no)
+		case path == strings.TrimPrefix(no, "="), under(path, no):
+			complain("%s is to stay free of %s", s.dir, strings.TrimPrefix(no, "="))
 		}
 	}
 	return bad

@@ -55,6 +55,8 @@ func floorCases() []ruleCase {
 		{"settle imports os", "settle/x.go", `package settle; import _ "os"`, checkFloors, "stay free of os"},
 		{"settle imports a library", "settle/x.go", `package settle; import _ "golang.org/x/sys/unix"`, checkFloors, "standard library only"},
 		{"journal imports net/http", "journal/x.go", `package journal; import _ "net/http"`, checkFloors, "stay free of net"},
+		{"linelog imports log", "linelog/x.go", `package linelog; import _ "log"`, checkFloors, "stay free of log"},
+		{"linelog imports log/slog", "linelog/x.go", `package linelog; import _ "log/slog"`, checkFloors, ""},
 		{"cobra in a library", "journal/x.go", `package journal; import _ "github.com/spf13/cobra"`, checkFloors, "only cmd/tidemark may"},
 		{"cgo", "journal/x.go", `package journal; import "C"`, checkFloors, "no cgo"},
 	}
