@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/control"
 )
 
@@ -237,6 +238,10 @@ func TestRepeatedRequestWaitsForItsSync(t *testing.T) {
 		if strings.HasPrefix(got, "500 ") && strings.Contains(got, "entries of an earlier try that are in a file that was set aside, or are gone: 1") {
 			break
 		}
+		// What the file set aside has held may have been stored again by now.
+		if got == `200 {"accepted":2,"ack":"synced"}` && !onlyAside(t, r, "MESSAGE=c 0") {
+			break
+		}
 		if !strings.Contains(got, "input/output error") { // told once to whoever syncs
 			t.Errorf("after a failed sync: %s", got)
 		}
@@ -244,6 +249,20 @@ func TestRepeatedRequestWaitsForItsSync(t *testing.T) {
 	if got := postOnce(t, r.lines, "k2", "appended", body("c", 0, 2)); got != `200 {"accepted":2,"ack":"appended"}` {
 		t.Errorf("appended is still true: %s", got)
 	}
+}
+
+// onlyAside tells whether an entry with field is in no file but those set aside.
+func onlyAside(t *testing.T, r *running, field string) bool {
+	t.Helper()
+	paths, err := requests{r.daemon}.paths()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, aside, err := countIn(t.Context(), paths, entry.Field(field))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n == aside
 }
 
 // TestCutRequest breaks the connection in the body: what had come is kept, and the
