@@ -33,7 +33,7 @@ func benchImport(ctx context.Context, s settings) error {
 			return exec.CommandContext(ctx, s.tidemark, "import", "-o", out, in)
 		}},
 		{"systemd-journal-remote", func(out string) *exec.Cmd {
-			return exec.CommandContext(ctx, "/lib/systemd/systemd-journal-remote", "-o", out, in)
+			return exec.CommandContext(ctx, remotePath, "-o", out, in)
 		}},
 	}
 	var runs [len(ways)][]imported
@@ -58,14 +58,26 @@ func benchImport(ctx context.Context, s settings) error {
 	return os.Remove(in)
 }
 
-func generate(path string, n int) error {
+// generated is a stream of varied entries.
+func generated() *entries.Gen { return generatedOf(1 << 20) }
+
+// generatedOf is one whose boots change at each fifth of n.
+func generatedOf(n int) *entries.Gen {
+	const boots, seed, gap = 5, 1, 500000
+	return entries.New(seed, (n+boots-1)/boots, gap)
+}
+
+// generate writes n of them to a file.
+func generate(path string, n int) error { return generateFrom(generatedOf(n), path, n) }
+
+// generateFrom writes the next n of g to a file.
+func generateFrom(g *entries.Gen, path string, n int) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(f, 1<<20)
-	const boots, seed, gap = 5, 1, 500000
-	if err := entries.WriteExport(w, entries.New(seed, (n+boots-1)/boots, gap), n); err != nil {
+	if err := entries.WriteExport(w, g, n); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
@@ -79,22 +91,29 @@ func importOnce(s settings, command func(out string) *exec.Cmd) (imported, error
 	if err != nil {
 		return imported{}, err
 	}
-	cmd := command(filepath.Join(dir, "out.journal"))
-	began := time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return imported{}, fmt.Errorf("%w: %s", err, out)
-	}
-	r := imported{wall: time.Since(began), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), peak: maxRSS(cmd.ProcessState)}
-	files, err := filepath.Glob(filepath.Join(dir, "*.journal"))
+	r, _, err := importTo(command(filepath.Join(dir, "out.journal")), dir)
 	if err != nil {
 		return imported{}, err
+	}
+	return r, os.RemoveAll(dir)
+}
+
+// importTo runs cmd, which writes the journal files of dir.
+func importTo(cmd *exec.Cmd, dir string) (r imported, files []string, err error) {
+	began := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return imported{}, nil, fmt.Errorf("%w: %s", err, out)
+	}
+	r = imported{wall: time.Since(began), cpu: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), peak: maxRSS(cmd.ProcessState)}
+	if files, err = filepath.Glob(filepath.Join(dir, "*.journal")); err != nil {
+		return imported{}, nil, err
 	}
 	for _, f := range files {
 		fi, err := os.Stat(f)
 		if err != nil {
-			return imported{}, err
+			return imported{}, nil, err
 		}
 		r.size += fi.Size()
 	}
-	return r, os.RemoveAll(dir)
+	return r, files, nil
 }

@@ -44,6 +44,8 @@ type settings struct {
 	each     time.Duration
 	callNice int
 	policies []string
+	read     int
+	curve    []int
 }
 
 func main() {
@@ -52,13 +54,16 @@ func main() {
 		case "sender":
 			exitOn(sender(os.Args[2:]))
 			return
+		case "scan":
+			exitOn(scan(os.Args[2:]))
+			return
 		case "crowd-sender":
 			exitOn(crowdSender(os.Args[2:]))
 			return
 		}
 	}
 	var s settings
-	var senders, qlens, paths, policies string
+	var senders, qlens, paths, policies, sizes string
 	flag.StringVar(&s.tidemark, "tidemark", "tidemark", "the `program` to measure")
 	flag.StringVar(&s.dir, "dir", "", "work in this `directory` (default: a new one in the temporary directory)")
 	flag.IntVar(&s.entries, "n", 500000, "import: entries")
@@ -71,17 +76,19 @@ func main() {
 	flag.IntVar(&s.seconds, "seconds", 5, "ping: length of a run")
 	flag.StringVar(&policies, "policies", "auto,50ms,all", "ping: sync policies of tidemark's access log")
 	flag.IntVar(&s.requests, "requests", 50000, "acks: entries a run")
-	flag.DurationVar(&s.each, "each", 500*time.Millisecond, "syncs, stall: length of a round")
+	flag.DurationVar(&s.each, "each", 500*time.Millisecond, "syncs, stall: length of a round; append: a quarter of one")
 	flag.IntVar(&s.callNice, "callnice", 0, "commands: the caller's scheduling priority; -19 takes its own wait for a processor out of the measurement")
+	flag.IntVar(&s.read, "read", 110000, "read: entries")
+	flag.StringVar(&sizes, "sizes", "100000,1000000,10000000", "curve: numbers of entries; ten million take some minutes, and 20 GB in the directory")
 	flag.StringVar(&s.fileSize, "filesize", "", "all but import: SystemMaxFileSize= for both sides, such as 1G (default: what both take by themselves)")
 	flag.StringVar(&s.nice, "nice", "", "all but import: tidemark's scheduling priority (default: its own choice, -19 as root; journald has 0)")
 	flag.Usage = usage
 	flag.Parse()
-	if s.entries < 1 || s.messages < 1 || s.rounds < 1 || s.bursts < 1 || s.seconds < 1 || s.requests < 64 || s.each <= 0 {
-		exitOn(errors.New("-n, -messages, -rounds, -bursts and -seconds are at least 1, -requests 64, -each is more than 0"))
+	if s.entries < 1 || s.messages < 1 || s.rounds < 1 || s.bursts < 1 || s.seconds < 1 || s.requests < 64 || s.each <= 0 || s.read < 1 {
+		exitOn(errors.New("-n, -messages, -rounds, -bursts, -seconds and -read are at least 1, -requests 64, -each is more than 0"))
 	}
 	s.senders, s.qlens, s.paths = ints(senders), ints(qlens), strings.Split(paths, ",")
-	s.policies = strings.Split(policies, ",")
+	s.policies, s.curve = strings.Split(policies, ","), ints(sizes)
 	if s.messages < slices.Max(s.senders) {
 		exitOn(errors.New("-messages is at least one for each of -senders"))
 	}
@@ -99,6 +106,10 @@ type job struct {
 // jobs are in the order of a run of all.
 var jobs = [...]job{
 	{"import", "varied entries from one export file: tidemark import and systemd-journal-remote;\ntime, CPU and memory of the whole process; both sync the file in the end", benchImport},
+	{"read", "whole processes over one file of systemd-journal-remote's: query and verify beside journalctl, a scan of\nevery field beside one through libsystemd; with all processors and with GOMAXPROCS=1", benchRead},
+	{"dir", "queries of 300 files in one directory, beside journalctl", benchDir},
+	{"append", "appends in this process, on one processor, without waiting", benchAppend},
+	{"curve", "import and reading of ever more entries (-sizes): what one costs", benchCurve},
 	{"ingest", "messages of 300 bytes in native datagrams (syslog and stdout: shorter lines) as fast as blocking senders can;\ntime and the daemon's CPU from the first send until Synchronize has answered, stored as journalctl counts", benchIngest},
 	{"follow", "a lone line, from send(2) until the follower has written it; one run of each side", benchFollow},
 	{"tails", "what followers show of a flood in bursts, plain, with a match and with an OR match:\nentries passed over, doubled and out of order, and how late the last of a burst is shown", benchTails},
