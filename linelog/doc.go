@@ -43,6 +43,11 @@
 // hold up nobody. A position in a file that was rotated stays good for Wait. After a
 // crash the next Open goes on where it ended.
 //
+// Where logrotate or the like does that, Options.Watch has the Writer notice it (on
+// Linux), and Reopen tells it. A file that is copied and truncated goes on at its
+// beginning, as each write goes to the end that there is; what comes between the copy
+// and the truncation is lost, as logrotate says.
+//
 // # Loggers
 //
 // A Writer is an io.Writer for whatever logger writes whole lines; [NewHandler] is a

@@ -97,6 +97,12 @@ type Options struct {
 	// Rotate says when a new file begins, and what becomes of those before. Zero:
 	// never.
 	Rotate Rotation
+	// Watch has the Writer notice, on Linux, that others rename, replace or remove the
+	// file, as logrotate does, and call Reopen by itself: at once when something has
+	// the name again, or after a second. It costs an inotify instance and a goroutine,
+	// and nothing while nobody does. Elsewhere, and where there are too many
+	// instances, it is said that Reopen has to be called.
+	Watch bool
 	// Say, if not nil, is told in words when writes begin to fail and when they
 	// work again, when a file was set aside, and what was lost. It is called
 	// without locks, must be quick and must not wait for the writer.

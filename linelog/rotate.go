@@ -128,6 +128,8 @@ func (w *Writer) rotateNow() error {
 		return nil
 	case !w.f.regular:
 		return fmt.Errorf("rotate %s: %w", w.path, ErrNoRotation)
+	case w.o.Shared || w.f.given:
+		return fmt.Errorf("rotate %s: %w", w.path, ErrNotOwned)
 	case w.f.shared || w.f.given:
 		return fmt.Errorf("rotate %s: %w", w.path, ErrNotOwned)
 	}

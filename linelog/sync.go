@@ -42,10 +42,18 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 	pos, below := w.written, w.keep.seal()
 	w.gather.begin()
 	old := slices.Clone(w.old)
-	files := old
+	files := make([]*file, 0, len(old)+1)
+	for _, f := range old {
+		// One that was removed cannot be synced, and need not be if all of it is.
+		if f.dirty || !f.named {
+			files = append(files, f)
+		}
+	}
 	if f := w.f; f != nil && f.dirty {
-		f.dirty = false
 		files = append(files, f)
+	}
+	for _, f := range files {
+		f.dirty = false
 	}
 	w.io.Unlock()
 	var bad *file

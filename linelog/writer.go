@@ -60,6 +60,7 @@ type Writer struct {
 	setAside time.Time   // when that last happened; zero: never
 	device   atomic.Bool // f is no regular file
 	rot      rotation
+	watcher  *watcher // nil: there is none
 
 	mu               sync.Mutex
 	q                queue
@@ -167,6 +168,7 @@ func (w *Writer) start(f *file) (*Writer, error) {
 	w.write = settle.New(w.writeEffect, settle.Options{Policy: windows, Leading: true, Retry: retry, Observe: w.o.observer("write")})
 	w.sync = settle.New(w.syncEffect, settle.Options{Policy: w.o.Sync, Observe: w.o.observer("sync")})
 	w.startRotation()
+	w.startWatch(watchGrace)
 	return w, nil
 }
 
@@ -408,6 +410,7 @@ func (w *Writer) Close() error {
 
 // shut is Close.
 func (w *Writer) shut() error {
+	w.endWatch()
 	w.mu.Lock()
 	for _, s := range w.streams {
 		s.end()

@@ -14,6 +14,7 @@ var floors = map[string]int{
 	"entry":              0,
 	"internal/vfs":       0,
 	"internal/histogram": 0,
+	"internal/namewatch": 0,
 
 	"journal":              1,
 	"linelog":              1,

@@ -14,6 +14,7 @@ var mayGo = map[string]string{
 	"settle/settler.go":      "one per settler; Close joins it",
 	"settle/run.go":          "the same one again, after an effect has ended it",
 	"linelog/lock.go":        "waits for a lock, which nothing can interrupt; ends with it, and closes its descriptor if nobody waits any more",
+	"linelog/watch.go":       "one per log that is watched, asleep until its file is renamed; Close joins it",
 	"internal/ingest/":       "one per socket or stdout connection, closers of passed descriptors; Run joins them",
 	"internal/store/":        "the janitor and the archiver, joined by Close; workers that a call joins",
 	"internal/remote/":       "closes idle files and archives others, joined by Close; workers that a call joins",

@@ -1,0 +1,132 @@
+package linelog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/tidemark-log/tidemark/internal/namewatch"
+	"github.com/tidemark-log/tidemark/internal/vfs"
+)
+
+// watchGrace is how long a name may be without a file before the Writer makes one:
+// logrotate renames the old file first and makes the new one then, with the owner and
+// mode that it is to have.
+const watchGrace = time.Second
+
+// watcher notices that the file has lost its name. It owns one goroutine, which
+// sleeps until then.
+type watcher struct {
+	*namewatch.Watch
+	path  string // symbolic links followed
+	grace time.Duration
+	gone  chan struct{} // closed when the goroutine has returned
+}
+
+// startWatch begins to watch. The log is as good without; so a failure is only said.
+// Called before w is used.
+func (w *Writer) startWatch(grace time.Duration) {
+	if !w.o.Watch || !w.f.regular || w.f.given {
+		return
+	}
+	path := w.path
+	if _, ok := w.o.FS.(vfs.OS); ok {
+		path = resolve(path)
+	}
+	in, err := namewatch.New(path)
+	if err != nil {
+		w.news = append(w.news, fmt.Sprintf("line log: %v: call Reopen when the file is renamed or removed", err))
+		return
+	}
+	w.watcher = &watcher{Watch: in, path: path, grace: grace, gone: make(chan struct{})}
+	go w.watch()
+}
+
+// endWatch joins the goroutine.
+func (w *Writer) endWatch() {
+	if w.watcher != nil {
+		w.watcher.Close() //nolint:errcheck // an inotify descriptor holds nothing
+		<-w.watcher.gone
+	}
+}
+
+// watch reopens the log whenever its file has lost its name.
+func (w *Writer) watch() {
+	defer close(w.watcher.gone)
+	defer w.watcher.Close() //nolint:errcheck // a second time, mostly
+	for {
+		err := w.settleName()
+		if err == nil {
+			err = w.watcher.Wait(0)
+		}
+		if err != nil {
+			w.endOfWatch(err)
+			return
+		}
+	}
+}
+
+// settleName returns nil when the file that is written to has its name and is
+// watched. It is watched first, and looked at then: what comes between is an event.
+func (w *Writer) settleName() error {
+	failed := false
+	for {
+		switch err := w.watcher.File(); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case w.hasName():
+			return w.watcher.Dir(false)
+		}
+		limit := w.watcher.grace
+		if failed {
+			limit = 0 // until something happens to the name
+		}
+		if err := w.awaitName(limit); err != nil {
+			return err
+		}
+		err := w.Reopen()
+		switch {
+		case errors.Is(err, ErrClosed):
+			return err
+		case err != nil && !failed:
+			w.mu.Lock()
+			w.news = append(w.news, fmt.Sprintf("line log: %v; lines go to the file that had the name before", err))
+			w.mu.Unlock()
+		}
+		failed = err != nil
+		w.tell()
+	}
+}
+
+// awaitName waits until something has the name, for limit at most. Without one it
+// waits for something new.
+func (w *Writer) awaitName(limit time.Duration) error {
+	if err := w.watcher.Dir(true); err != nil {
+		return err
+	}
+	if _, err := w.o.FS.Stat(w.watcher.path); err == nil && limit > 0 {
+		return nil
+	}
+	return w.watcher.Wait(limit)
+}
+
+// hasName tells whether the file that is written to has the name.
+func (w *Writer) hasName() bool {
+	w.io.Lock()
+	defer w.io.Unlock()
+	return w.f != nil && w.f.app.IsAt(w.path)
+}
+
+// endOfWatch says why there is no more of it, unless that was asked for.
+func (w *Writer) endOfWatch(err error) {
+	if errors.Is(err, os.ErrClosed) || errors.Is(err, ErrClosed) {
+		return
+	}
+	w.mu.Lock()
+	w.news = append(w.news, fmt.Sprintf("line log: %v: call Reopen when the file is renamed or removed", err))
+	w.mu.Unlock()
+	w.tell()
+}
