@@ -68,6 +68,9 @@ type Options struct {
 	// Sync says when a sync begins without being asked for. Zero: auto, that is at
 	// Sync, Wait, Reopen and Close only. Any other policy needs a regular file.
 	Sync settle.Policy
+	// CloseUnsynced has Close leave what is not synced to the kernel, as close(2) does:
+	// for processes that live for a few lines, of which none is worth a sync.
+	CloseUnsynced bool
 	// Window is how long lines of a stream of them may gather before they are
 	// written. The first line after a quiet window is written at once, and so is
 	// what somebody waits for. 0 means DefaultWindow; less than 0: each write

@@ -12,6 +12,9 @@ import (
 // aside: a disk that fails each sync is not to be filled with them.
 const setAsideEvery = time.Minute
 
+// errUnsynced is told to who waits for a sync when Close has begun that does none.
+var errUnsynced = fmt.Errorf("%w, without a sync, as Options.CloseUnsynced says", ErrClosed)
+
 // syncEffect is the effect of the settler sync: it writes what is not written, and
 // syncs what was exchanged by Reopen and then the file. What is written before the
 // fdatasync begins is what it promises:
@@ -26,6 +29,9 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 	w.gather.wait()
 	w.io.Lock()
 	defer w.io.Unlock()
+	if w.noSync {
+		return 0, errUnsynced
+	}
 	if w.f != nil && w.f.failed != nil {
 		if err := w.exchange(); err != nil {
 			return 0, err

@@ -59,6 +59,7 @@ type Writer struct {
 	safe     uint64      // position up to which all is synced, or lost
 	setAside time.Time   // when that last happened; zero: never
 	device   atomic.Bool // f is no regular file
+	noSync   bool        // Close has begun, and is not to sync
 	rot      rotation
 	watcher  *watcher // nil: there is none
 
@@ -130,7 +131,16 @@ func openFiles(app, fix vfs.File, o Options) (*Writer, error) {
 			return nil, errors.Join(err, f.close())
 		}
 	}
-	return w.start(f)
+	if w, err := w.start(f); err != nil || !f.regular {
+		return w, err
+	}
+	// Who gives an open file may have had others write to it: a position of no line,
+	// so that a sync before our first line covers theirs.
+	f.dirty = true
+	w.mu.Lock()
+	w.pos++
+	w.mark()
+	return w, nil
 }
 
 // newWriter returns a Writer without a file.
@@ -401,11 +411,36 @@ func (w *Writer) lost(pos uint64) error {
 // Close accepts nothing more, terminates the rests of all streams, writes what is
 // there and syncs it, in two attempts at most, and closes the file. It blocks as
 // long as that takes. nil says that everything that was accepted is synced (on a pipe
-// or a device: written); an error says that it is not, and how much was not written. A second call, also a concurrent
-// one, waits and returns the same.
+// or a device, and with Options.CloseUnsynced: written); an error says that it is not,
+// and how much was not written. A second call, also a concurrent one, waits and returns
+// the same.
 func (w *Writer) Close() error {
 	w.finish.Do(func() { w.finished = w.shut() })
 	return w.finished
+}
+
+// settle closes both settlers: what was accepted, up to pos, is synced, or written if
+// that is to do.
+func (w *Writer) settle(pos uint64) error {
+	if w.o.CloseUnsynced {
+		err := w.write.Close()
+		if err != nil {
+			_, err = w.writeEffect(pos)
+		}
+		w.io.Lock()
+		w.noSync = true
+		w.io.Unlock()
+		w.sync.Close() //nolint:errcheck // nothing is synced any more
+		return err
+	}
+	err := w.sync.Close()
+	if err != nil {
+		// After a failed sync the fresh file has the lines, and is to be synced too; a
+		// write that was cut short may have more luck.
+		_, err = w.syncEffect(pos)
+	}
+	w.write.Close() //nolint:errcheck // its effect has been run by the sync's, or has failed there
+	return err
 }
 
 // shut is Close.
@@ -419,14 +454,7 @@ func (w *Writer) shut() error {
 	w.q.wake() // those who wait for room learn ErrClosed
 	w.sayDropped()
 	pos := w.mark()
-	err := w.sync.Close()
-	if err != nil {
-		// After a failed sync the fresh file has the lines, and is to be synced too; a
-		// write that was cut short may have more luck.
-		_, err = w.syncEffect(pos)
-	}
-	w.write.Close() //nolint:errcheck // its effect has been run by the sync's, or has failed there
-	err = errors.Join(err, w.tellLost())
+	err := errors.Join(w.settle(pos), w.tellLost())
 	w.tell()
 	w.endRotation()
 	w.io.Lock()
