@@ -93,7 +93,7 @@ func countWords(name, reason string) (words string, ok bool) {
 		if words, ok = m[name+" "+reason]; ok {
 			return words, true
 		}
-		if words, ok = m[reason]; ok && name != "store" && name != "access_log" {
+		if words, ok = m[reason]; ok && name != "store" && name != "access_log" && name != "funnel" {
 			return words, true
 		}
 	}
@@ -115,6 +115,9 @@ func partWords() map[string]string {
 		"access_log lost":      "lines lost: in a file whose sync failed",
 		"access_log failed":    "requests waited for their line in vain",
 		"access_log set_aside": "files set aside: their sync failed",
+		"funnel lines":         "lines taken for files of clients",
+		"funnel refused":       "descriptors refused: not two of one file, or not as they are to be",
+		"funnel lost":          "lines lost: in a file whose sync failed",
 		"store read_back":      "entries that a failed sync had left, stored again",
 		"store not_read_back":  "entries that a failed sync had left and that could not be read back",
 	}

@@ -32,7 +32,7 @@ func TestCountsHaveWords(t *testing.T) {
 	if len(missing) > 0 {
 		t.Errorf("without words: %q", missing)
 	}
-	for _, part := range []string{"native", "syslog", "stdout", "kmsg", "peer", "http", "upload", "varlink", "store", "access_log"} {
+	for _, part := range []string{"native", "syslog", "stdout", "kmsg", "peer", "http", "upload", "varlink", "store", "access_log", "funnel"} {
 		if !parts[part] {
 			t.Errorf("%s counts nothing", part)
 		}

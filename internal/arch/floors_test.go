@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"internal/ingest": 2,
 	"internal/store":  2,
 	"internal/remote": 2,
+	"internal/funnel": 2,
 	"internal/follow": 2,
 	"internal/query":  2,
 	"internal/render": 2,

@@ -18,6 +18,7 @@ var mayGo = map[string]string{
 	"internal/ingest/":       "one per socket or stdout connection, closers of passed descriptors; Run joins them",
 	"internal/store/":        "the janitor and the archiver, joined by Close; workers that a call joins",
 	"internal/remote/":       "closes idle files and archives others, joined by Close; workers that a call joins",
+	"internal/funnel/":       "closes an idle file, after a timer; closes all, joined by Close",
 	"internal/control/":      "one per connection; Serve joins them",
 	"internal/daemon/":       "parts, signals and watchdog; joined before the daemon returns",
 	"internal/demo/":         "readers of the processes it starts, and load; joined before it returns",

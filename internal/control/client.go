@@ -23,6 +23,12 @@ func (e *Error) Error() string {
 		Message string `json:"message"`
 	}
 	switch {
+	case e.Name == ErrorRefused:
+		var r Refused
+		if json.Unmarshal(e.Parameters, &r) == nil && r.Reason != "" {
+			return r.Reason
+		}
+		return e.Name
 	case e.Name == ErrorPermissionDenied:
 		return "permission denied: only root and the daemon's own user may command it"
 	case (e.Name == ErrorSystem || e.Name == ErrorNotReached) && json.Unmarshal(e.Parameters, &p) == nil && p.Message != "":

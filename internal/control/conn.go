@@ -37,6 +37,12 @@ type conn struct {
 	out   bytes.Buffer // of the last reply
 	held  int          // guarded by server.mu; size of a large buf, counted there
 	half  bool         // a message has begun and not ended
+
+	oob     []byte   // for the control messages of a read
+	got     int64    // bytes read so far
+	waiting []passed // descriptors of messages that have not ended
+	lines   clientLines
+	filed   bool // guarded by server.mu; it counts among the connections with a file
 }
 
 // call is one message of a client.
@@ -46,7 +52,10 @@ type call struct {
 	Oneway     bool
 	More       bool
 
-	from Peer // not in the message
+	// Not in the message:
+	from   Peer
+	conn   *conn   // nil in tests
+	passed *passed // descriptors that came with it
 }
 
 // reply is one message to a client.
@@ -58,20 +67,30 @@ type reply struct {
 // serve answers calls until the client closes, breaks the protocol or the
 // server ends. What breaks the protocol gets no reply, as with systemd.
 func (c *conn) serve(ctx context.Context) {
+	defer c.dropPassed()
+	defer c.dropLines()
 	if c.last {
 		c.wire.limitReads(time.Now().Add(c.server.short))
 		c.half = true // so that nothing else limits the message
 	}
 	for {
 		message, err := c.next()
+		if errors.Is(err, errTooLong) {
+			c.send(c.server.tooLong()) //nolint:errcheck // the connection ends
+			return
+		}
 		if err != nil {
 			return
 		}
+		fds := c.takePassed()
 		in, err := parseCall(message)
 		if err != nil {
+			fds.close()
 			return
 		}
+		in.conn, in.passed = c, &fds
 		out := c.server.answer(ctx, c, c.uid, in)
+		fds.close() // those that the method has not taken
 		if !in.Oneway && c.send(out) != nil || c.last {
 			return
 		}
@@ -80,7 +99,7 @@ func (c *conn) serve(ctx context.Context) {
 
 // next returns the bytes before the next NUL, valid until the following call.
 func (c *conn) next() ([]byte, error) {
-	return nextMessage(c.wire, &c.buf, &c.start, c.server.limits.Message, c)
+	return nextMessage(c, &c.buf, &c.start, c.server.limits.Message, c)
 }
 
 // nextMessage reads one NUL-terminated message of at most limit bytes from r.

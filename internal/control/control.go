@@ -39,6 +39,10 @@ type Daemon interface {
 	// buffer is full, not while the disk is. With an error, too, it returns how far
 	// they came. It may append to the entries' fields.
 	Append(ctx context.Context, from Peer, entries []entry.Entry, level settle.Level) (Appended, error)
+	// OpenLines takes over two descriptors of a client's file, also with an error: one
+	// with O_APPEND, and one without for repair. An error that is a RefusedError says
+	// what is wrong with them.
+	OpenLines(ctx context.Context, from Peer, appending, repairing int) (Lines, error)
 	// Status describes the daemon at this moment. It waits for nothing.
 	Status() Status
 }
@@ -106,6 +110,7 @@ type Server struct {
 	held   int                // guarded by mu; bytes of large buffers
 	heldBy map[uint32]int     // guarded by mu; by user; no zero values
 	slow   map[uint32]int     // guarded by mu; calls in progress that may wait for the disk; no zero values
+	filed  map[uint32]int     // guarded by mu; connections with a file, by user; no zero values
 	ending bool               // guarded by mu; no new connections
 
 	freed   chan struct{} // capacity 1: a connection has ended
@@ -152,6 +157,7 @@ func New(d Daemon, info Info, l Limits) *Server {
 		perUID: make(map[uint32]int),
 		owning: make(map[uint32]int),
 		slow:   make(map[uint32]int),
+		filed:  make(map[uint32]int),
 		heldBy: make(map[uint32]int),
 		freed:  make(chan struct{}, 1),
 	}
@@ -256,7 +262,7 @@ func (s *Server) admit(ctx context.Context, nc *net.UnixConn, last bool) {
 		return
 	}
 	uid := from.UID
-	c := &conn{server: s, wire: polled{nc, s}, uid: uid, from: from, last: last}
+	c := &conn{server: s, wire: polled{nc, s}, uid: uid, from: from, last: last, oob: make([]byte, unix.CmsgSpace(4*passedRoom))}
 	s.mu.Lock()
 	if s.ending || len(s.conns) >= s.limits.Conns || s.perUID[uid] >= s.limits.ConnsPerUID {
 		s.mu.Unlock()
@@ -311,7 +317,7 @@ func (s *Server) forget(c *conn) {
 func (s *Server) beginSlow(uid uint32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.slow[uid] >= max(1, s.limits.ConnsPerUID/2) {
+	if s.slow[uid] >= max(1, s.limits.ConnsPerUID/2) || !s.roomForSlow(uid) {
 		return false
 	}
 	s.slow[uid]++

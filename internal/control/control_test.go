@@ -31,6 +31,7 @@ type fakeDaemon struct {
 	gate             chan struct{}
 	err              error
 	appends          appends
+	files            lineFiles
 }
 
 func (d *fakeDaemon) Synchronize(ctx context.Context) error {
@@ -253,6 +254,9 @@ func TestMessageOverTheLimitClosesTheConnection(t *testing.T) {
 			t.Fatal("short message closed the connection")
 		}
 		c.Write(bytes.Repeat([]byte("x"), 10_000)) //nolint:errcheck // the server may close meanwhile
+		if got := c.hear(); !strings.Contains(got, "a message may have 1000 bytes") {
+			t.Errorf("reply %s, want the limit", got)
+		}
 		if got := c.hear(); got != "closed" {
 			t.Errorf("reply %s, want closed", got)
 		}

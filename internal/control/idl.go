@@ -107,7 +107,7 @@ type Space (
 
 # How large things were: counts[i] of them 2^i to 2^(i+1)-1, the first 0 or 1, in
 # units of µs or records; sum is that of all. name is an effect of journal files
-# (write, index, sync) or of the access log (access_log write, access_log sync),
+# (write, index, sync) or of text logs (access_log write, access_log sync, funnel write, funnel sync),
 # records, those of one sync, or the turns of a loop that reads a socket (turn
 # native and its like)
 type Histogram (name: string, unit: string, counts: []int, sum: int)
@@ -126,9 +126,31 @@ type Entry (fields: ?[]string, binary: ?[]string)
 # parameter, or with more than 4096 entries
 method Append(entries: []Entry, ack: ?string) -> (accepted: int, dropped: int, ack: string)
 
-# The first accepted entries were taken, and all of them have reached ack; the
-# others have not been taken. errno and message say why
+# The first accepted entries or lines were taken, and all of them have reached ack;
+# the others have not been taken. errno and message say why. Lines that were taken
+# and have not reached appended are tried again: a call without lines waits for them
 error NotReached (accepted: int, dropped: int, ack: string, errno: int, message: string)
+
+# Appends whole lines to a file of the client, which opens it with its own rights
+# and passes two descriptors with a call (SCM_RIGHTS): the first O_WRONLY or O_RDWR
+# with O_APPEND, the second O_RDWR without, for repair; both of the same regular
+# file. A message with descriptors begins with a sendmsg of its own. The calls that
+# follow on the connection are for that file, until another one brings descriptors.
+# lines are in UTF-8 and without newlines; data are whole lines of any bytes, in
+# base64, and come behind them. It answers when all lines that the connection has
+# sent to its file have reached ack: appended (they are in the file, whole, and
+# survive the end of the daemon) or synced (a power cut); without ack appended. ack
+# in the answer is the level reached. A oneway call waits for neither; if it fails,
+# the calls behind it are refused with NotReached. A call takes all of its lines, or
+# none; one without lines waits for those before
+method AppendLines(lines: ?[]string, data: ?string, ack: ?string) -> (accepted: int, ack: string)
+
+# No call of this connection has brought descriptors
+error NoFile ()
+
+# The descriptors are not what AppendLines wants, and none of the call's lines was
+# taken
+error Refused (reason: string)
 
 # The state of the daemon. sync is the sync policy, notify the window of change
 # notifications in microseconds, nice the scheduling priority; buffer is the bound of entries accepted and not

@@ -29,6 +29,7 @@ const (
 	MethodFlushToVar    = "io.systemd.Journal.FlushToVar"
 	MethodRelinquishVar = "io.systemd.Journal.RelinquishVar"
 	MethodAppend        = "dev.tidemark.Log.Append"
+	MethodAppendLines   = "dev.tidemark.Log.AppendLines"
 	MethodStatus        = "dev.tidemark.Log.Status"
 	MethodGetInfo       = "org.varlink.service.GetInfo"
 	MethodGetInterface  = "org.varlink.service.GetInterfaceDescription"
@@ -57,6 +58,7 @@ func findMethod(name string) (method, bool) {
 		{name: MethodFlushToVar, owner: true, run: (*Server).nothingToMove},
 		{name: MethodRelinquishVar, owner: true, run: (*Server).nothingToMove},
 		{name: MethodAppend, params: []string{"entries", "ack"}, slow: true, run: (*Server).append},
+		{name: MethodAppendLines, params: []string{"lines", "data", "ack"}, run: (*Server).appendLines},
 		{name: MethodStatus, run: (*Server).status},
 		{name: MethodGetInfo, run: (*Server).getInfo},
 		{name: MethodGetInterface, params: []string{"interface"}, run: (*Server).getInterface},
@@ -87,6 +89,9 @@ func (s *Server) answer(ctx context.Context, c *conn, uid uint32, in call) reply
 			return invalid(name)
 		}
 	}
+	if c != nil {
+		in.from = c.from
+	}
 	if !m.slow {
 		return m.run(s, ctx, in)
 	}
@@ -95,17 +100,22 @@ func (s *Server) answer(ctx context.Context, c *conn, uid uint32, in call) reply
 	}
 	defer s.endSlow(uid)
 	if c != nil {
-		in.from = c.from
-		if c.own {
-			// What waits for others is woken more cheaply on any thread.
-			runtime.UnlockOSThread()
-			defer runtime.LockOSThread()
-		}
+		defer c.unbind()()
 		var done func()
 		ctx, done = c.watch(ctx)
 		defer done()
 	}
 	return m.run(s, ctx, in)
+}
+
+// unbind lets a call run on any thread, on which what waits for others is woken more
+// cheaply. The returned function ends that.
+func (c *conn) unbind() (bind func()) {
+	if !c.own {
+		return func() {}
+	}
+	runtime.UnlockOSThread()
+	return runtime.LockOSThread
 }
 
 func (s *Server) synchronize(ctx context.Context, in call) reply {

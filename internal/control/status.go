@@ -43,7 +43,8 @@ type Status struct {
 // Histogram tells how large things were.
 type Histogram struct {
 	// Name is what was measured: an effect of journal files (write, index, sync) or of
-	// the access log (access_log write, access_log sync), records, those of one sync,
+	// text logs (access_log write, access_log sync, funnel write, funnel sync: the files
+	// of clients), records, those of one sync,
 	// or the turns of a loop that reads a socket (turn native and its like).
 	Name string `json:"name"`
 	// Unit of the values: µs or records.

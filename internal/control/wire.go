@@ -15,7 +15,10 @@ import (
 // wire is the socket of a connection. Its methods are for the connection's own
 // goroutine, but for endReads.
 type wire interface {
-	io.ReadWriteCloser
+	io.WriteCloser
+	// recv is recvmsg(2): it also takes the descriptors that come with the bytes, as
+	// control messages of n bytes in oob.
+	recv(b, oob []byte) (bytes, n, flags int, err error)
 	// limitReads has reads end at t. The zero time: never.
 	limitReads(t time.Time)
 	// endReads ends a read in progress, and all to come. It is called with the
@@ -37,6 +40,11 @@ type polled struct {
 	server *Server
 }
 
+func (p polled) recv(b, oob []byte) (bytes, n, flags int, err error) {
+	bytes, n, flags, _, err = p.ReadMsgUnix(b, oob) // with MSG_CMSG_CLOEXEC
+	return bytes, n, flags, err
+}
+
 func (p polled) limitReads(t time.Time) { p.server.unlessEnding(func() { p.setDeadline(t) }) }
 
 func (p polled) endReads() { p.setDeadline(time.Unix(1, 0)) }
@@ -53,12 +61,13 @@ func (p polled) lend() (raw syscall.RawConn, wake, back func(), err error) {
 	return raw, wake, func() { p.limitReads(time.Time{}) }, err
 }
 
-// threaded is a blocking socket, for which a thread of its own waits in read(2).
+// threaded is a blocking socket, for which a thread of its own waits in recvmsg(2).
 // The kernel wakes that thread and no other, at once: it has slept most of the time.
 // And it sleeps again as soon as it has written a reply, so that a client which
 // waits for that on the same processor can go on.
 type threaded struct {
 	*os.File
+	raw    syscall.RawConn
 	until  time.Time     // when reads end; zero: never
 	timed  bool          // SO_RCVTIMEO is set
 	unread time.Duration // SO_SNDTIMEO; 0: not set yet
@@ -77,8 +86,12 @@ func newThreaded(nc *net.UnixConn) (*threaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, err := f.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
 	nc.Close() //nolint:errcheck // the socket stays open
-	return &threaded{File: f}, nil
+	return &threaded{File: f, raw: own}, nil
 }
 
 // duplicate returns a second descriptor of the same socket, which from then on
@@ -115,22 +128,37 @@ func (t *threaded) set(option int, d time.Duration) (err error) {
 	return err
 }
 
-// Read is read(2), with what limitReads and endReads have said.
-func (t *threaded) Read(b []byte) (int, error) {
+// recv obeys what limitReads and endReads have said.
+func (t *threaded) recv(b, oob []byte) (bytes, n, flags int, err error) {
 	if t.ended.Load() {
-		return 0, os.ErrDeadlineExceeded
+		return 0, 0, 0, os.ErrDeadlineExceeded
 	}
 	if !t.until.IsZero() {
 		left := time.Until(t.until)
 		if left <= 0 {
-			return 0, os.ErrDeadlineExceeded
+			return 0, 0, 0, os.ErrDeadlineExceeded
 		}
 		if err := t.set(unix.SO_RCVTIMEO, max(left, time.Microsecond)); err != nil {
-			return 0, err
+			return 0, 0, 0, err
 		}
 		t.timed = true
 	}
-	return t.File.Read(b)
+	closed := t.raw.Read(func(fd uintptr) bool {
+		for {
+			if bytes, n, flags, _, err = unix.Recvmsg(int(fd), b, oob, unix.MSG_CMSG_CLOEXEC); !errors.Is(err, unix.EINTR) {
+				return true
+			}
+		}
+	})
+	switch {
+	case closed != nil:
+		return 0, 0, 0, closed
+	case err != nil:
+		return 0, 0, 0, os.NewSyscallError("recvmsg", err)
+	case bytes == 0 && len(b) > 0:
+		return 0, n, flags, io.EOF
+	}
+	return bytes, n, flags, nil
 }
 
 func (t *threaded) limitReads(until time.Time) {

@@ -22,6 +22,7 @@ import (
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/control"
+	"github.com/tidemark-log/tidemark/internal/funnel"
 	"github.com/tidemark-log/tidemark/internal/histogram"
 	"github.com/tidemark-log/tidemark/internal/ingest"
 	"github.com/tidemark-log/tidemark/internal/remote"
@@ -64,6 +65,7 @@ type daemon struct {
 	boot     entry.ID
 
 	accessLog *linelog.Writer // nil: there is none
+	funnel    *funnel.Funnel
 	store     *store.Store
 	remote    *remote.Files
 	ingest    *ingest.Ingest
@@ -81,8 +83,9 @@ type daemon struct {
 	changes  atomic.Uint64                  // in the state of which it is to be told
 	stopping atomic.Bool
 
-	effects    histogram.Effects // of all journal files
-	logEffects histogram.Effects // of the access log
+	effects     histogram.Effects // of all journal files
+	logEffects  histogram.Effects // of the access log
+	lineEffects histogram.Effects // of the files of clients
 
 	errMu sync.Mutex // one line at a time on o.Err
 
@@ -173,6 +176,7 @@ func (d *daemon) open() error {
 	if d.ingest, err = ingest.Open(d.ingestConfig(set), d.store); err != nil {
 		return err
 	}
+	d.openFunnel()
 	d.web = web.New(d.webConfig())
 	info := control.Info{Vendor: "tidemark", Product: "tidemark", Version: d.o.Version, URL: "https://github.com/tidemark-log/tidemark"}
 	d.control = control.New(d, info, control.Limits{})
@@ -220,8 +224,7 @@ func (d *daemon) serve(ctx context.Context) error {
 	d.tellStop(cause, drainErr)
 	err = errors.Join(err, drainErr, d.store.Close(context.WithoutCancel(ctx)))
 	closeDoors()
-	answered.Wait()
-	err = errors.Join(err, d.closeAccessLog())
+	err = errors.Join(err, d.closeFunnel(&answered), d.closeAccessLog())
 	stopWatchdog()
 	stopStatus()
 	d.release()

@@ -19,6 +19,7 @@ import (
 // Numbers of the system calls in which a quiet thread waits, on amd64.
 const (
 	sysRead           = 0
+	sysRecvmsg        = 47
 	sysFutex          = 202
 	sysRestart        = 219 // a futex with a limit, after a tracer has looked
 	sysEpollPwait     = 281
@@ -55,7 +56,7 @@ func armed(t *testing.T, pid int) string {
 			timeout, _ = strconv.ParseUint(words[argTimeout], 0, 64)
 		}
 		switch {
-		case number == sysRead, number == sysFutex && timeout == 0:
+		case number == sysRead, number == sysRecvmsg, number == sysFutex && timeout == 0:
 		case number == sysRestart, number == sysFutex:
 			limited++
 		case number == sysEpollPwait && (timeout >= nearestMillis || timeout == noTimeout):

@@ -71,6 +71,7 @@ func (d *daemon) look() snapshot {
 	}
 	d.lookAtEffects(&s)
 	d.lookAtAccessLog(&s)
+	d.lookAtFunnel(&s)
 	return s
 }
 
@@ -144,7 +145,8 @@ func (d *daemon) Status() control.Status {
 	for i := range s.files {
 		out.Files = append(out.Files, fileStatus(&s.files[i]))
 	}
-	for _, counts := range [][]web.Count{s.Counts, d.web.Counts()} {
+	lines := web.Count{Name: "funnel", Reason: "lines", N: s.Funnel.Lines}
+	for _, counts := range [][]web.Count{s.Counts, {lines}, d.web.Counts()} {
 		for _, c := range counts {
 			out.Counts = append(out.Counts, control.Count{Name: c.Name, Reason: c.Reason, N: c.N})
 		}

@@ -109,6 +109,11 @@ func (answers) Append(context.Context, control.Peer, []entry.Entry, settle.Level
 	return control.Appended{}, errors.ErrUnsupported
 }
 
+// OpenLines implements control.Daemon. The demo does not call it.
+func (answers) OpenLines(_ context.Context, _ control.Peer, appending, repairing int) (control.Lines, error) {
+	return nil, errors.Join(syscall.Close(appending), syscall.Close(repairing), errors.ErrUnsupported)
+}
+
 // serve is the daemon; it runs until it is killed.
 func serve(args []string) error {
 	f := flag.NewFlagSet("serve", flag.ContinueOnError)

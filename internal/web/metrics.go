@@ -50,10 +50,12 @@ type Stats struct {
 	Turns []Turn
 	// AccessLog is the log of requests. Nil: there is none.
 	AccessLog *LogStats
+	// Funnel is what writes the files of clients. Nil: there is none.
+	Funnel *FunnelStats
 }
 
 // Effect is one kind of side effect (write, index, sync) of one kind of log
-// (journal, access_log).
+// (journal, access_log, funnel).
 type Effect struct {
 	Log, Name string
 	histogram.Counts
@@ -71,6 +73,12 @@ type LogStats struct {
 	Buffered, Limit                    int64
 }
 
+// FunnelStats is the state of all files of clients: see funnel.Stats.
+type FunnelStats struct {
+	Files, Clients int
+	LogStats
+}
+
 // metrics serves the server's own registry.
 func (s *Server) metrics() http.Handler {
 	registry := prometheus.NewRegistry()
@@ -83,7 +91,8 @@ type descs struct {
 	info, entries, bytes, refused, events, syncs, syncErrors, syncSeconds,
 	unsynced, unsyncedBytes, unsyncedAge, buffered, buffer, usage, available, full,
 	effects, records, turns,
-	logLines, logUnsynced, logSyncs, logSyncErrors, logBuffered, logBuffer *prometheus.Desc
+	logLines, logUnsynced, logSyncs, logSyncErrors, logBuffered, logBuffer,
+	funnelFiles, funnelClients, funnelLines, funnelUnsynced, funnelSyncs, funnelSyncErrors, funnelBuffered *prometheus.Desc
 }
 
 func newDescs() descs {
@@ -116,6 +125,14 @@ func newDescs() descs {
 		logSyncErrors: desc("access_log_sync_errors_total", "Syncs of the access log that failed."),
 		logBuffered:   desc("access_log_buffer_bytes", "Bytes for the access log accepted and not yet written."),
 		logBuffer:     desc("access_log_buffer_limit_bytes", "Bound of the access log's buffer."),
+
+		funnelFiles:      desc("funnel_files", "Files of clients that are open."),
+		funnelClients:    desc("funnel_clients", "Clients that use them."),
+		funnelLines:      desc("funnel_lines_total", "Lines taken for files of clients."),
+		funnelUnsynced:   desc("funnel_unsynced_lines", "Lines of clients not yet on stable storage."),
+		funnelSyncs:      desc("funnel_syncs_total", "Syncs of files of clients."),
+		funnelSyncErrors: desc("funnel_sync_errors_total", "Syncs of files of clients that failed."),
+		funnelBuffered:   desc("funnel_buffer_bytes", "Bytes for files of clients accepted and not yet written."),
 	}
 }
 
@@ -126,6 +143,7 @@ func (d *descs) all() []*prometheus.Desc {
 		d.unsynced, d.unsyncedBytes, d.unsyncedAge, d.buffered, d.buffer, d.usage, d.available, d.full,
 		d.effects, d.records, d.turns,
 		d.logLines, d.logUnsynced, d.logSyncs, d.logSyncErrors, d.logBuffered, d.logBuffer,
+		d.funnelFiles, d.funnelClients, d.funnelLines, d.funnelUnsynced, d.funnelSyncs, d.funnelSyncErrors, d.funnelBuffered,
 	}
 }
 
@@ -193,6 +211,15 @@ func (c *collector) numbers(ch chan<- prometheus.Metric, st *Stats) {
 		put(counter, c.d.logSyncErrors, float64(l.SyncErrors))
 		put(gauge, c.d.logBuffered, float64(l.Buffered))
 		put(gauge, c.d.logBuffer, float64(l.Limit))
+	}
+	if f := st.Funnel; f != nil {
+		put(gauge, c.d.funnelFiles, float64(f.Files))
+		put(gauge, c.d.funnelClients, float64(f.Clients))
+		put(counter, c.d.funnelLines, float64(f.Lines))
+		put(gauge, c.d.funnelUnsynced, float64(f.Unsynced))
+		put(counter, c.d.funnelSyncs, float64(f.Syncs))
+		put(counter, c.d.funnelSyncErrors, float64(f.SyncErrors))
+		put(gauge, c.d.funnelBuffered, float64(f.Buffered))
 	}
 }
 

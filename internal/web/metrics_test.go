@@ -29,6 +29,7 @@ func TestMetrics(t *testing.T) {
 			Effects: []Effect{{"journal", "sync", effect.Counts()}, {"access_log", "write", histogram.Counts{}}},
 			Records: records.Counts(), Turns: []Turn{{"native", effect.Counts()}},
 			AccessLog: &LogStats{Lines: 11, Unsynced: 12, Syncs: 13, SyncErrors: 14, Buffered: 15, Limit: 16},
+			Funnel:    &FunnelStats{Files: 21, Clients: 22, LogStats: LogStats{Lines: 23, Unsynced: 24, Syncs: 25, SyncErrors: 26, Buffered: 27}},
 		}
 	}
 	s := New(cfg)
@@ -82,6 +83,8 @@ tidemark_unsynced_entries 7
 		`tidemark_sync_records_sum 10`,
 		`tidemark_access_log_lines_total 11`, `tidemark_access_log_unsynced_lines 12`, `tidemark_access_log_syncs_total 13`,
 		`tidemark_access_log_sync_errors_total 14`, `tidemark_access_log_buffer_bytes 15`, `tidemark_access_log_buffer_limit_bytes 16`,
+		`tidemark_funnel_files 21`, `tidemark_funnel_clients 22`, `tidemark_funnel_lines_total 23`, `tidemark_funnel_unsynced_lines 24`,
+		`tidemark_funnel_syncs_total 25`, `tidemark_funnel_sync_errors_total 26`, `tidemark_funnel_buffer_bytes 27`,
 	} {
 		if !strings.Contains(w.Body.String(), line+"\n") {
 			t.Errorf("/metrics lacks %s", line)
