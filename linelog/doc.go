@@ -80,8 +80,9 @@
 //     again, behind a line that says so.
 //
 // What it does not see: a Writer that was glued to the part of a dead one's line and
-// is killed itself before it marks that. One line is torn then, and nobody was told
-// that it is there.
+// is killed itself before it marks that, microseconds later. One line is torn then, and
+// nobody was told that it is there. Under LockFlock or LockFcntl, which everyone takes
+// then, the end is looked at and marked before each write, and this cannot happen.
 //
 // Options.Lock has a batch written under an advisory lock, as it must be beside those
 // who count on one: cat -l, programs on other hosts.

@@ -31,8 +31,8 @@ type file struct {
 	marked int        // how many were, and are not counted yet
 	unsure bool       // the last write failed: it may have left something behind end
 
-	started bool // shared: a write of ours has succeeded
-	lead    bool // shared: the first write begins with a newline
+	started bool // shared: end is that of a line, after a write of ours
+	lead    bool // shared: the next write begins with a newline
 	glue    seam // shared: where the last write of ours begins
 	buf     [1 + seamLen]byte
 
@@ -96,26 +96,25 @@ func (w *Writer) ready(f *file) (err error) {
 // error: something before them is still to be marked.
 //
 // The system calls: write(O_APPEND), lseek, in a shared file pread of what is around
-// the seam; after a short one pread and pwrite over the piece; before the one after a
-// failed one fstat and pread, since that may have written something.
+// the seam, or under a lock of all of them fstat and pread of the end before; after a
+// short one pread and pwrite over the piece; before the one after a failed one fstat and
+// pread, since that may have written something.
 func (f *file) write(p []byte) (n int, err error) {
 	if err := f.repair(); err != nil {
 		return 0, err
 	}
-	if f.shared && !f.started {
-		return f.begin(p)
-	}
-	return f.put(p)
-}
-
-// put is write without a look at what is to be marked.
-func (f *file) put(p []byte) (n int, err error) {
 	if f.unsure {
-		if n, err := f.look(p); n > 0 || err != nil {
+		if n, err := f.found(p); n > 0 || err != nil {
 			return n, err
 		}
 	}
-	n, end, err := f.app.Append(p)
+	if f.shared && f.regular {
+		if err := f.tidy(); err != nil {
+			return 0, err
+		}
+	}
+	q := f.led(p)
+	n, end, err := f.app.Append(q)
 	switch {
 	case !f.regular:
 		return n, err
@@ -126,12 +125,12 @@ func (f *file) put(p []byte) (n int, err error) {
 	f.end, f.lines = end, end
 	if f.shared {
 		f.started = true
-		f.seam(p[:n])
+		f.seam(q[:n])
 	}
 	if err != nil {
-		return f.took(p, n), err
+		return max(f.took(q, n)-(len(q)-len(p)), 0), err
 	}
-	return n, f.repair()
+	return len(p), f.repair()
 }
 
 // took is what a write that left n bytes of p before end has come to.
@@ -143,6 +142,13 @@ func (f *file) took(p []byte, n int) int {
 	}
 	f.repair() //nolint:errcheck // write tries again, and tells
 	return whole
+}
+
+// found finds out what a failed write of p has left, as write does.
+func (f *file) found(p []byte) (n int, err error) {
+	q := f.led(p)
+	n, err = f.look(q)
+	return max(n-(len(q)-len(p)), 0), err
 }
 
 // look finds out what a failed write of p has left behind end, as took does. What
@@ -168,7 +174,7 @@ func (f *file) look(p []byte) (int, error) {
 	}
 	f.unsure = false
 	if n <= 0 {
-		f.end = size
+		f.end, f.started = size, false
 		return 0, nil
 	}
 	f.end += int64(n)

@@ -35,9 +35,10 @@ const (
 	LockAuto Lock = iota
 	// LockNone takes none. On a network file system only one host may append then.
 	LockNone
-	// LockFlock is flock(2).
+	// LockFlock is flock(2). Everyone who appends takes it, so that who has it is
+	// alone: what a killed writer has left is marked before the next line comes.
 	LockFlock
-	// LockFcntl is that of fcntl(2) (F_OFD_SETLKW).
+	// LockFcntl is that of fcntl(2) (F_OFD_SETLKW), of everyone as LockFlock.
 	LockFcntl
 )
 
@@ -93,6 +94,7 @@ func ParseLock(s string) (Lock, error) {
 type locker struct {
 	f       vfs.File     // the descriptor for repairs; nil: a device, which has no lock
 	kind    vfs.LockKind // 0: none
+	sole    bool         // everyone who appends takes it: who has it is alone
 	watch   bool         // a lock of somebody else makes it Fcntl
 	distant bool         // a file system of another host: any attempt may hang
 	timeout time.Duration
@@ -124,8 +126,10 @@ func newLocker(f vfs.File, o *Options) (*locker, error) {
 	l.distant = m.Network
 	switch {
 	case o.Lock == LockFlock:
-		l.kind = vfs.Flock
-	case o.Lock == LockFcntl, m.Network:
+		l.kind, l.sole = vfs.Flock, true
+	case o.Lock == LockFcntl:
+		l.kind, l.sole = vfs.Fcntl, true
+	case m.Network:
 		l.kind = vfs.Fcntl
 	default:
 		l.watch = true

@@ -319,7 +319,7 @@ func (w *Writer) leave(f *file) {
 	if !f.unsure || w.stage == nil {
 		return
 	}
-	n, err := f.look(w.stage.buf)
+	n, err := f.found(w.stage.buf)
 	switch {
 	case err != nil || n == 0:
 	case n == len(w.stage.buf):

@@ -136,29 +136,39 @@ func (f *file) tail(end int64) (x fragment, err error) {
 	}
 }
 
-// begin is the first write of ours to a shared file. The end of the file may be a
-// write in progress: nothing is overwritten that is merely seen. If it is no end of a
-// line, ours begins with a newline, and once it is written, its seam tells.
-func (f *file) begin(p []byte) (n int, err error) {
-	if !f.unsure {
-		if f.lead, err = f.ragged(); err != nil {
-			return 0, err
+// tidy sees to it that a batch can be told from what is before it in a shared file. The
+// end of the file may be a write in progress, so nothing is overwritten that is merely
+// seen: if it is no end of a line, the first write of ours begins with a newline, and
+// once it is written, its seam tells. Under a lock that everyone takes there is no
+// write in progress, and the part of a line at the end is marked before each write.
+func (f *file) tidy() error {
+	sole := f.lock.sole
+	if f.started && !sole {
+		return nil
+	}
+	size, err := f.app.Size()
+	if err != nil || f.started && size == f.end {
+		return err
+	}
+	ragged, err := f.ragged(size)
+	if err != nil {
+		return err
+	}
+	f.end, f.lead = size, ragged && !sole
+	if ragged && sole {
+		if err := f.findTail(size); err != nil {
+			return err
 		}
+		return f.repair()
 	}
-	if !f.lead {
-		return f.put(p)
-	}
-	n, err = f.put(append(append(make([]byte, 0, len(p)+1), '\n'), p...))
-	return max(n-1, 0), err
+	return nil
 }
 
-// ragged reports whether the file ends in the middle of a line.
-func (f *file) ragged() (bool, error) {
-	size, err := f.app.Size()
-	if err != nil || size == 0 {
-		return false, err
+// ragged reports whether the file, up to size, ends in the middle of a line.
+func (f *file) ragged(size int64) (bool, error) {
+	if size == 0 {
+		return false, nil
 	}
-	f.end = size
 	b := f.buf[:1]
 	if _, err := f.fix.ReadAt(b, size-1); err != nil {
 		if errors.Is(err, io.EOF) { // truncated meanwhile
@@ -169,10 +179,19 @@ func (f *file) ragged() (bool, error) {
 	return b[0] != '\n', nil
 }
 
+// led is p, behind a newline if it is to begin with one.
+func (f *file) led(p []byte) []byte {
+	if !f.lead {
+		return p
+	}
+	return append(append(make([]byte, 0, len(p)+1), '\n'), p...)
+}
+
 // seam takes note of where p, a batch that was written up to f.end, begins.
 func (f *file) seam(p []byte) {
 	s := &f.glue
-	s.at, s.lead, s.open = f.end-int64(len(p)), f.lead, f.end > int64(len(p))
+	s.at, s.lead = f.end-int64(len(p)), f.lead
+	s.open = s.at > 0 && !f.lock.sole // under such a lock it was looked at before
 	s.n = copy(s.head[:], p)
 	f.lead = false
 }
