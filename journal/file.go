@@ -54,6 +54,9 @@ type File struct {
 	renumbered int
 	generation int // counts Refreshes, from 1
 
+	unread    uint64 // entries of which no field could be read
+	badFields uint64 // fields of other entries that could not be read
+
 	warnings []error // first maxWarnings
 	nWarn    int
 }

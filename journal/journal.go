@@ -413,11 +413,14 @@ func (j *Journal) fill() bool {
 	}
 	if err := c.f.readFields(&c.head, &j.fs, j.want); err != nil {
 		c.f.warn(err)
+		c.f.unread++
 		return false
 	}
 	if len(j.fs.list) == 0 && (j.want == nil || len(j.fs.items) == j.fs.bad) {
+		c.f.unread++
 		return false
 	}
+	c.f.badFields += uint64(j.fs.bad)
 	j.setEntry(c)
 	return true
 }

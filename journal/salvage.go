@@ -38,6 +38,30 @@ func (f *File) Salvaged() (found, counted uint64, ok bool) {
 	return uint64(len(f.salvaged.index)), f.hdr.NEntries, true
 }
 
+// Damage is what a reader could not read of a file.
+type Damage struct {
+	// Scanned: the file was read by going through all of its objects. What its
+	// header counts and was not found is part of Entries.
+	Scanned bool
+	// Entries that were passed over so far: there is nothing left of them.
+	Entries uint64
+	// Fields that are missing in entries that were delivered so far.
+	Fields uint64
+}
+
+// Damage tells what could not be read so far; ok is false when nothing was found
+// to be damaged. Warnings has the reasons. An entry that was read twice is counted
+// twice.
+func (f *File) Damage() (d Damage, ok bool) {
+	d = Damage{Scanned: f.salvaged != nil, Entries: f.unread, Fields: f.badFields}
+	// A count that does not fit the numbers of the first and the last says nothing.
+	h := &f.hdr
+	if n := h.NEntries; d.Scanned && h.HeadEntrySeqnum > 0 && n <= h.TailEntrySeqnum-h.HeadEntrySeqnum+1 {
+		d.Entries += n - min(n, uint64(len(f.salvaged.index)))
+	}
+	return d, f.nWarn > 0
+}
+
 // damaged is called with an error of the main array, or of an entry in it. The
 // first time it scans the file and answers errRenumbered: the caller begins
 // again. In a file that has been scanned it returns err.

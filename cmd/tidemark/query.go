@@ -285,23 +285,6 @@ func (a *queryArgs) show(ctx context.Context, j *journal.Journal, f *followed, o
 	return asTyped(query.Show(ctx, q, query.Output{W: out.w, Printer: p, Bold: out.colors.Bold, Follower: f}))
 }
 
-// warnDamage says in one line that files were damaged or could not be read.
-func warnDamage(j *journal.Journal, stderr io.Writer) {
-	problems := append(j.Skipped(), j.Warnings()...)
-	if len(problems) == 0 {
-		return
-	}
-	more := ""
-	if n := len(problems) - 1; n > 0 {
-		more = fmt.Sprintf(" (and %d more)", n)
-	}
-	step := "intact entries were shown, try tidemark verify"
-	if errors.Is(problems[0], fs.ErrPermission) {
-		step = readStep(problems[0], "")
-	}
-	_, _ = fmt.Fprintf(stderr, "warning: %v%s: %s\n", problems[0], more, step)
-}
-
 // mayReadNone is journalctl's error when there are files and none may be read.
 func mayReadNone(j *journal.Journal) error {
 	i := slices.IndexFunc(j.Skipped(), func(err error) bool { return errors.Is(err, fs.ErrPermission) })

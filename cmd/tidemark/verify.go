@@ -21,6 +21,7 @@ import (
 
 func newVerifyCmd() *cobra.Command {
 	var quiet, all bool
+	var repair string
 	cmd := &cobra.Command{
 		Use:   "verify FILE|DIR…",
 		Short: "Check journal files for damage",
@@ -30,12 +31,21 @@ with its offset in hexadecimal. A directory stands for the journal files in it
 and in its subdirectories named by a machine id. Ends with 1 when a file fails.
 
 Seals are not checked; all else in a sealed file is. A file that is being
-written may fail: stop its writer, or sync it, first.`,
+written may fail: stop its writer, or sync it, first.
+
+With --repair OUT.journal, of one FILE that fails, every entry of which a field
+can be read is written to a new file, which passes; FILE is not touched. What is
+lost is said. When one file cannot hold all there are OUT.2.journal and so on.
+Ends with 0 when the new file is there, or FILE needs none.`,
 		Example: `  tidemark verify system.journal
-  tidemark verify /var/log/journal`,
+  tidemark verify /var/log/journal
+  tidemark verify --repair good.journal system@0005ebbfd42fc981-39a8842ec948769a.journal~`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("name a journal file, or a directory of journal files: see tidemark verify --help")
+			}
+			if repair != "" {
+				return repairFile(cmd, args, repair, quiet, all)
 			}
 			files, err := journalFiles(args)
 			if err != nil {
@@ -58,6 +68,7 @@ written may fail: stop its writer, or sync it, first.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only what is wrong")
+	cmd.Flags().StringVar(&repair, "repair", "", "write what can be read of FILE to `OUT.journal`, a new file")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, fmt.Sprintf("print all problems of a file, not only the first %d", verifyShown))
 	return cmd
 }
@@ -130,8 +141,8 @@ const verifyShown = 20
 // problems as shown, or all for 0.
 func newVerifyRun(out io.Writer, quiet bool, shown int) *verifyRun {
 	v := &verifyRun{out: out, quiet: quiet, shown: shown}
-	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && !quiet {
-		v.bar = &progressBar{w: os.Stdout, width: w * 3 / 4}
+	if w, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && !quiet {
+		v.bar = &progressBar{w: os.Stderr, width: w * 3 / 4}
 	}
 	return v
 }
