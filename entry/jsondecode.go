@@ -127,7 +127,7 @@ func (d *JSONDecoder) object(depth int, nested bool) bool {
 		if nested {
 			d.name = append(d.name, '_')
 		}
-		d.addName(d.key)
+		d.name = AppendKey(d.name, d.key)
 		as := roleNone
 		if !nested {
 			as = roleOf(d.name)
@@ -145,24 +145,6 @@ func (d *JSONDecoder) object(depth int, nested bool) bool {
 		default:
 			return s.want("a comma or the end of the object")
 		}
-	}
-}
-
-// addName appends key to the current name, in the bytes that names may have.
-// One byte more than fits tells that it is too long, and an underscore that
-// will be dropped is not counted.
-func (d *JSONDecoder) addName(key []byte) {
-	for _, c := range key {
-		if len(d.name) > 2*MaxNameLen {
-			return
-		}
-		if c >= 'a' && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		if !isNameByte[c] {
-			c = '_'
-		}
-		d.name = append(d.name, c)
 	}
 }
 
@@ -306,31 +288,10 @@ func (d *JSONDecoder) add(value []byte, as role) {
 		d.roles[as] = len(d.spans)
 	}
 	from := len(d.arena)
-	d.arena = d.appendName(d.arena, d.name)
+	d.arena = d.counts.AppendName(d.arena, d.name)
 	d.arena = append(d.arena, '=')
 	d.arena = append(d.arena, value...)
 	d.spans = append(d.spans, span{from, len(d.arena)})
-}
-
-// appendName appends a valid name made of name.
-func (d *JSONDecoder) appendName(b, name []byte) []byte {
-	from := len(b)
-	if len(name) > 0 && name[0] == '_' {
-		d.counts.Underscores++
-		name = bytes.TrimLeft(name, "_")
-	}
-	switch {
-	case len(name) == 0:
-		return append(b, "FIELD"...)
-	case name[0] <= '9':
-		b = append(b, "FIELD_"...)
-	}
-	b = append(b, name...)
-	if len(b)-from > MaxNameLen {
-		d.counts.Cut++
-		b = b[:from+MaxNameLen]
-	}
-	return b
 }
 
 // finish gives the fields with a role their names and makes the entry.

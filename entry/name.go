@@ -1,5 +1,7 @@
 package entry
 
+import "bytes"
+
 // MaxNameLen is the longest field name in bytes.
 const MaxNameLen = 64
 
@@ -61,6 +63,51 @@ func nameBytes() (t [256]bool) {
 func ValidName(name []byte, allowUnderscore bool) bool {
 	n := nameLen(name)
 	return n == len(name) && validStart(name, n, allowUnderscore)
+}
+
+// AppendKey appends a key, of JSON or of a logger, to name in the bytes that names may
+// have: upper-cased, others as '_'. Members of an object get its name and a '_' in
+// front. A name that is too long ends some bytes after MaxNameLen, so that it is known
+// as such.
+func AppendKey[K string | []byte](name []byte, key K) []byte {
+	for i := range len(key) {
+		// An underscore that will be dropped is not counted.
+		if len(name) > 2*MaxNameLen {
+			break
+		}
+		c := key[i]
+		if c >= 'a' && c <= 'z' {
+			c -= 'a' - 'A'
+		}
+		if !isNameByte[c] {
+			c = '_'
+		}
+		name = append(name, c)
+	}
+	return name
+}
+
+// AppendName appends to b the field name for what AppendKey has made of keys: without
+// the '_'s that it begins with, FIELD for nothing and FIELD_ before a digit, at most
+// MaxNameLen bytes. It counts what it leaves out.
+func (c *JSONCounts) AppendName(b, name []byte) []byte {
+	from := len(b)
+	if len(name) > 0 && name[0] == '_' {
+		c.Underscores++
+		name = bytes.TrimLeft(name, "_")
+	}
+	switch {
+	case len(name) == 0:
+		return append(b, "FIELD"...)
+	case name[0] <= '9':
+		b = append(b, "FIELD_"...)
+	}
+	b = append(b, name...)
+	if len(b)-from > MaxNameLen {
+		c.Cut++
+		b = b[:from+MaxNameLen]
+	}
+	return b
 }
 
 // nameLen counts the name bytes b begins with; MaxNameLen+1 stands for "too

@@ -51,8 +51,9 @@ const (
 )
 
 func (a dataCacheAt) generation() uint64 { return uint64(a) >> (dataCacheSlabBits + dataCacheLenBits) }
-func (a dataCacheAt) offset() uint64     { return uint64(a) >> dataCacheLenBits & (dataCacheSlab - 1) }
-func (a dataCacheAt) len() uint64        { return uint64(a) & (dataCacheMax - 1) }
+
+func (a dataCacheAt) offset() uint64 { return uint64(a) >> dataCacheLenBits & (dataCacheSlab - 1) }
+func (a dataCacheAt) len() uint64    { return uint64(a) & (dataCacheMax - 1) }
 
 // newTag returns what a file adds to its offsets to make keys; 0 when there were
 // too many files.
