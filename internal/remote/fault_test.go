@@ -93,6 +93,32 @@ func TestFailedSync(t *testing.T) {
 	})
 }
 
+// TestFailedSyncIsNoticed: a file whose sync failed is set aside though nobody
+// appends to it, so that the next start does not take it for a good one.
+func TestFailedSyncIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := &hookfs.FS{}
+		r := newRig(t, func(c *Config) { c.FS = fsys })
+		defer r.Close() // within the bubble
+		r.say("p", 100, "a")
+		fsys.Set(func(op, _ string) error {
+			if hookfs.IsSync(op) {
+				return syscall.EIO
+			}
+			return nil
+		})
+		tk, n, err := r.Append(t.Context(), "p", entries(boot1, 200, "b"))
+		if n != 1 || err != nil {
+			t.Fatalf("Append = %d, %v", n, err)
+		}
+		if err := tk.Wait(t.Context(), settle.Synced); !errors.Is(err, journal.ErrSync) {
+			t.Errorf("Wait = %v, want ErrSync", err)
+		}
+		synctest.Wait()
+		r.wantNames("remote-p@.journal~")
+	})
+}
+
 // TestRemoved: a file that somebody removes is followed by a new one.
 func TestRemoved(t *testing.T) {
 	r := newRig(t)

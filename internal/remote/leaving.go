@@ -36,12 +36,47 @@ func (f *Files) leavers() []leaving {
 // disk for long; nothing else waits for it but Close.
 func (f *Files) archive(ctx context.Context) {
 	for {
+		f.setFailedAside(ctx)
 		f.archiveAll() //nolint:errcheck // told as events
 		select {
 		case <-f.left.C():
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// fail tells that a sync of the peer's file has failed just now. It does not wait.
+func (f *Files) fail(p *peer) {
+	f.mu.Lock()
+	if !slices.Contains(f.failing, p) {
+		f.failing = append(f.failing, p)
+	}
+	f.mu.Unlock()
+	f.left.Ring()
+}
+
+// setFailedAside sets the files aside of which a sync has failed, without waiting
+// for the next append: were the process killed before that, the next start would
+// find an ordinary file and trust a sync of its own, which says nothing about what
+// the failed one has lost. A file that is to stay for the rest of asidePause is
+// left to the next append.
+func (f *Files) setFailedAside(ctx context.Context) {
+	f.mu.Lock()
+	failing := f.failing
+	f.failing = nil
+	f.mu.Unlock()
+	for _, p := range failing {
+		select {
+		case p.turn <- struct{}{}:
+		case <-ctx.Done():
+			return // and Close closes them
+		}
+		// By now it may have another file.
+		if err := p.failed.Load(); err != nil && p.w != nil {
+			p.setAside(*err) //nolint:errcheck // tried again by the next append
+		}
+		p.release()
 	}
 }
 

@@ -26,10 +26,11 @@ type peer struct {
 	base  string        // of its files' names
 	turn  chan struct{} // holds a value while somebody has the peer; guards what follows
 
-	w        *journal.Writer // nil: closed
-	pos      journal.Pos     // behind the last entry appended to w
-	latest   uint64          // latest realtime in w, or of an entry that was to be in it
-	seqnumID entry.ID        // sequence that a new file goes on with
+	w        *journal.Writer        // nil: closed
+	failed   *atomic.Pointer[error] // of the sync of w, or of the file being opened, that has failed
+	pos      journal.Pos            // behind the last entry appended to w
+	latest   uint64                 // latest realtime in w, or of an entry that was to be in it
+	seqnumID entry.ID               // sequence that a new file goes on with
 	seqnum   uint64
 	breaks   allowance
 	aside    time.Time // when a file was last set aside
@@ -288,7 +289,7 @@ func (p *peer) open() error {
 	if err := p.takeCurrent(); err != nil || p.w != nil {
 		return err
 	}
-	o := p.files.options()
+	o := p.options()
 	o.SeqnumID, o.Seqnum = p.seqnumID, p.seqnum
 	w, err := journal.Create(p.files.path(p.base+".journal"), o)
 	if err != nil {
@@ -298,9 +299,12 @@ func (p *peer) open() error {
 	return nil
 }
 
-// options of every file.
-func (f *Files) options() journal.Options {
+// options of every file of the peer.
+func (p *peer) options() journal.Options {
+	f := p.files
 	set := f.cfg.Settings()
+	failed := &atomic.Pointer[error]{}
+	p.failed = failed
 	count := f.cfg.Effects.Of()
 	return journal.Options{
 		FS:                f.cfg.FS,
@@ -320,6 +324,8 @@ func (f *Files) options() journal.Options {
 			f.counts.syncs.Add(1)
 			if err != nil {
 				f.counts.syncErrors.Add(1)
+				failed.Store(&err)
+				f.fail(p)
 			}
 		},
 	}
@@ -327,8 +333,8 @@ func (f *Files) options() journal.Options {
 
 // goOnOptions are the options of a file that is gone on with: its last entry may be
 // later than this machine's clock.
-func (f *Files) goOnOptions() journal.Options {
-	o := f.options()
+func (p *peer) goOnOptions() journal.Options {
+	o := p.options()
 	o.Clock = func() (uint64, uint64) { return math.MaxUint64, 0 }
 	return o
 }

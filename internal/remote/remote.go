@@ -94,13 +94,14 @@ type Files struct {
 	cfg    Config
 	fs     vfs.FS
 	bell   *settle.Bell // peers have become more
-	left   *settle.Bell // a file is to be archived
+	left   *settle.Bell // a file is to be archived, or its sync has failed
 	stop   context.CancelFunc
 	joined sync.WaitGroup
 
 	mu      sync.Mutex
 	peers   map[string]*peer // by base, open or on disk
 	leaving []leaving        // rotated, not yet archived
+	failing []*peer          // a sync of their files has failed
 	closed  bool
 
 	open   atomic.Int64 // files with a writer

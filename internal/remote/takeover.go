@@ -70,7 +70,7 @@ func (p *peer) takeCurrent() error {
 	case !info.Mode().IsRegular():
 		return &os.PathError{Op: "open", Path: path, Err: errors.New("is not a regular file: remove it")}
 	}
-	w, err := journal.OpenWriter(path, p.files.goOnOptions())
+	w, err := journal.OpenWriter(path, p.goOnOptions())
 	switch {
 	case err == nil:
 		p.goOn(w)
@@ -105,7 +105,7 @@ func (p *peer) repair(path string) error {
 		}
 		return p.putAside(path, fmt.Errorf("repair: %w", err))
 	}
-	w, err := journal.OpenWriter(path, p.files.goOnOptions())
+	w, err := journal.OpenWriter(path, p.goOnOptions())
 	if err != nil {
 		if diskFailed(err) {
 			return err

@@ -102,6 +102,8 @@ type Store struct {
 	stop     context.CancelFunc
 	joined   sync.WaitGroup
 
+	configuring chan struct{} // holds a value while Configure is at it
+
 	queueMu sync.Mutex
 	retired []retired // swapped out, not yet renamed; guarded by queueMu
 	renamed bool      // the directory is to be synced; guarded by queueMu
@@ -146,6 +148,8 @@ func Open(cfg Config) (*Store, error) {
 		order:    journal.NewOrder(),
 		janitor:  settle.NewBell(),
 		archiver: settle.NewBell(),
+
+		configuring: make(chan struct{}, 1),
 	}
 	if s.clock == nil {
 		s.clock = systemClock()
@@ -239,8 +243,15 @@ func (s *Store) set(set Settings) (avail uint64, err error) {
 }
 
 // Configure changes the settings and begins new files, which have them. It
-// returns as Rotate does; with an error the settings are as they were.
+// returns as Rotate does; with an error the settings are as they were. Of calls at
+// the same time one waits for the other.
 func (s *Store) Configure(ctx context.Context, set Settings) error {
+	select {
+	case s.configuring <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("configure %s: %w", s.dir, context.Cause(ctx))
+	}
+	defer func() { <-s.configuring }()
 	old := s.settings.Load()
 	if _, err := s.set(set); err != nil {
 		return fmt.Errorf("configure %s: %w", s.dir, err)

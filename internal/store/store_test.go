@@ -391,3 +391,24 @@ func TestSettingsHoldForNewFiles(t *testing.T) {
 		t.Errorf("reasons of the rotations (-want +got):\n%s", diff)
 	}
 }
+
+// TestConfigureTakesTurns: a call that fails restores the settings from before it,
+// and not over those of another call.
+func TestConfigureTakesTurns(t *testing.T) {
+	s := open(t, testConfig(t.TempDir(), nil))
+	s.configuring <- struct{}{} // another call is at it
+	set := s.cfg.Settings
+	set.Buffer = 1000
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Configure(ctx, set); !errors.Is(err, context.Canceled) {
+		t.Errorf("Configure beside another = %v, want it to wait", err)
+	}
+	if n := s.Status().Buffer; n == 1000 {
+		t.Error("it has changed the settings all the same")
+	}
+	<-s.configuring
+	if err := s.Configure(t.Context(), set); err != nil || s.Status().Buffer != 1000 {
+		t.Errorf("Configure = %v, buffer %d", err, s.Status().Buffer)
+	}
+}
