@@ -52,7 +52,8 @@ type queryArgs struct {
 	system    bool   // only system files; with user: these too
 	user      bool   // only files of this user
 	field     string // of -F
-	pattern   string
+	grep      bool   // there was a -g
+	pattern   string // of it
 	noTail    bool
 	fold      query.Case
 	noPager   bool
@@ -156,7 +157,7 @@ func parseQuery(argv []string, now time.Time) (*queryArgs, error) {
 	}
 	a.query.Matches = words
 	a.query.UID = os.Getuid()
-	if a.pattern != "" {
+	if a.grep {
 		if a.query.Pattern, err = query.CompilePattern(a.pattern, a.fold); err != nil {
 			return nil, err
 		}

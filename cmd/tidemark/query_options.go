@@ -100,7 +100,7 @@ func filterOptions() []queryOption {
 			return err
 		}, nil},
 		{0, "facility", argRequired, (*queryArgs).setFacility, nil},
-		{'g', "grep", argRequired, func(a *queryArgs, v string) error { a.pattern = v; return nil }, nil},
+		{'g', "grep", argRequired, func(a *queryArgs, v string) error { a.grep, a.pattern = true, v; return nil }, nil},
 		{0, "case-sensitive", argOptional, (*queryArgs).setCase, nil},
 	}
 }

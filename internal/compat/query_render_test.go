@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -142,6 +143,7 @@ func lineCounts(b []byte) map[string]int {
 func parseJSON(t *testing.T, b []byte) []map[string]any {
 	t.Helper()
 	b = bytes.ReplaceAll(b, []byte("\x1e"), nil)
+	b = regexp.MustCompile(`(?m)^-- cursor: .*\n`).ReplaceAll(b, nil) // --show-cursor
 	b = bytes.ReplaceAll(b, []byte("\ndata: {"), []byte("\n{"))
 	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(b, []byte("data: "))))
 	var all []map[string]any

@@ -294,7 +294,7 @@ func errorWords(stderr []byte, prefix string) string {
 	}
 	line, _, _ := strings.Cut(text, "\n")
 	line = strings.TrimPrefix(line, prefix)
-	if strings.HasPrefix(line, "No journal files") {
+	if strings.HasPrefix(line, "No ") && strings.Contains(line, "journal files ") {
 		return "" // is said in other words
 	}
 	if pattern, _, found := strings.Cut(line, `": missing closing`); found {

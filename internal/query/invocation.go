@@ -73,7 +73,10 @@ func (o *Options) runs(j *journal.Journal) ([]period, error) {
 	if len(o.UserUnits) > 0 {
 		unit.fields, names = userRunFields[:], o.UserUnits
 	}
-	unit.name = MangleUnit(names[0])
+	var err error
+	if unit.name, err = MangleUnit(names[0]); err != nil {
+		return nil, wordsf("Failed to find invocations of '%s': %w", names[0], err)
+	}
 	if isGlob(unit.name) {
 		return nil, wordsf("Failed to find invocations of '%s': it is a pattern, not one unit", names[0])
 	}

@@ -125,7 +125,11 @@ func (o *Options) unitMatches(j *journal.Journal) ([]journal.Match, error) {
 	} {
 		var globs []string
 		for _, p := range kind.patterns {
-			if unit := MangleUnit(p); isGlob(unit) {
+			unit, err := MangleUnit(p)
+			if err != nil {
+				return nil, err
+			}
+			if isGlob(unit) {
 				globs = append(globs, unit)
 			} else {
 				all = append(all, kind.match(unit))

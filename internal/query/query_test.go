@@ -81,12 +81,12 @@ func TestMangleUnit(t *testing.T) {
 		"[sc]*.service":   "[sc]*.service",
 		"s* t":            `s*\x20t`,
 		"app-foo.slice":   "app-foo.slice",
-		".service":        ".service",
+		".service":        ".service.service",
 		"user@1000":       "user@1000.service",
 		`x\x2dy.service`:  `x\x2dy.service`,
 		"multi.user.scop": "multi.user.scop.service",
 	} {
-		if got := MangleUnit(s); got != want {
+		if got, err := MangleUnit(s); got != want || err != nil {
 			t.Errorf("MangleUnit(%q) = %q, want %q", s, got, want)
 		}
 	}

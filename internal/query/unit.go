@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"path"
 	"strings"
 
@@ -54,39 +55,54 @@ func isUnitName(s string) bool {
 
 // MangleUnit makes a unit name of what a user types, as systemd does: a path
 // becomes a mount or device, bytes that a name cannot have are escaped, and a
-// name without a type is a service. A glob stays as it is.
-func MangleUnit(s string) string {
-	switch {
-	case isUnitName(s), isGlob(s) && onlyOf(s, unitChars, "@[]!*?"):
-		return s
-	case strings.HasPrefix(s, "/dev/") || strings.HasPrefix(s, "/sys/"):
-		return escapePath(s) + ".device"
-	case strings.HasPrefix(s, "/"):
-		return escapePath(s) + ".mount"
+// name without a type is a service. A glob stays as it is. Nothing is no name.
+func MangleUnit(s string) (string, error) {
+	if s == "" {
+		return "", errNoUnit
 	}
-	more := "@"
-	if isGlob(s) {
-		more = "@[]!*?"
+	return mangle(s), nil
+}
+
+// errNoUnit is what journalctl says of the unit "".
+var errNoUnit = errors.New("Invalid argument") //nolint:staticcheck // as the C library says it
+
+func mangle(s string) string {
+	const globChars = "@[]!*?"
+	clean := path.Clean(s)
+	switch {
+	case isUnitName(s), isGlob(s) && onlyOf(s, unitChars, globChars):
+		return s
+	case !strings.HasPrefix(s, "/") || hasParent(s):
+	case strings.HasPrefix(clean, "/dev/") || strings.HasPrefix(clean, "/sys/"):
+		return escapePath(clean) + ".device"
+	default:
+		return escapePath(clean) + ".mount"
 	}
 	var b strings.Builder
 	for i := range len(s) {
 		switch {
 		case s[i] == '/':
 			b.WriteByte('-')
-		case onlyOf(s[i:i+1], unitChars, more):
+		case onlyOf(s[i:i+1], unitChars, globChars):
 			b.WriteByte(s[i])
 		default:
 			escapeByte(&b, s[i])
 		}
 	}
-	if m := b.String(); isGlob(m) || hasUnitType(m) {
+	if m := b.String(); isGlob(m) || isUnitName(m) {
 		return m
 	}
 	return b.String() + ".service"
 }
 
+// hasParent reports whether a path has a component that is "..".
+func hasParent(s string) bool {
+	return strings.Contains(s+"/", "/../")
+}
+
+// escapePath escapes a clean path.
 func escapePath(s string) string {
-	s = strings.TrimPrefix(path.Clean(s), "/")
+	s = strings.TrimPrefix(s, "/")
 	if s == "" {
 		return "-"
 	}
