@@ -32,7 +32,7 @@ cross:
 fuzz:
 	.ci/fuzz $(FUZZTIME) $(FUZZALL)
 long:
-	TIDEMARK_FULL=1 TIDEMARK_SEEDS=400 $(GO) test -count=1 -run 'TestQuery|StressRepair' ./internal/compat ./journal
+	TIDEMARK_FULL=1 TIDEMARK_SEEDS=400 $(GO) test -count=1 -run 'TestQuery|StressRepair|StressQuery' ./internal/compat ./journal
 	TIDEMARK_FULL=1 $(GO) test -count=1 ./journal ./linelog ./internal/remote ./examples/install
 	TIDEMARK_FULL=1 TIDEMARK_SEEDS=40 $(GO) test -count=1 ./internal/faults
 	TIDEMARK_FULL=1 $(GO) test -count=1 -run IdleDaemon ./internal/daemon

@@ -263,7 +263,7 @@ func (a *queryArgs) listPeriods(j *journal.Journal, out *queryOutput) error {
 		before, behind := a.mode.Frame()
 		return list.JSON(out.w, a.mode == render.JSONPretty, before, behind)
 	}
-	return list.Table(out.w, time.Local, !a.query.Quiet)
+	return list.Table(out.w, time.Local, !a.query.Quiet, out.colors.Underline())
 }
 
 // show prints entries.

@@ -159,7 +159,7 @@ func parseQuery(argv []string, now time.Time) (*queryArgs, error) {
 	a.query.UID = os.Getuid()
 	if a.grep {
 		if a.query.Pattern, err = query.CompilePattern(a.pattern, a.fold); err != nil {
-			return nil, err
+			return nil, asTyped(err)
 		}
 	}
 	return a, a.query.Complete()
@@ -170,6 +170,11 @@ func (a *queryArgs) together(words []string) error {
 	switch {
 	case a.root && len(a.files) > 0, len(a.dirs) > 0 && len(a.files) > 0, a.root && a.named:
 		return wordsf("Please specify at most one of -D/--directory=, --file=, -M/--machine=, --root=, --image=.")
+	}
+	if err := a.query.Conflict(); err != nil {
+		return err
+	}
+	switch {
 	case a.action != actShow && len(words) > 0:
 		return wordsf("Extraneous arguments starting with '%s'", words[0])
 	case a.action == actBoots && a.query.Merge:

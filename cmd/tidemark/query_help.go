@@ -91,6 +91,6 @@ Commands:
       --version            The build
 
 Ends with 0, or with 1 for any error and for -g without hits. NO_COLOR, and
-SYSTEMD_COLORS before it, say whether a terminal gets colours; PAGER and
-SYSTEMD_PAGER which pager.
+SYSTEMD_COLORS before it, say whether a terminal gets colours; SYSTEMD_PAGER and
+PAGER which pager, if SYSTEMD_PAGERSECURE is set too, and cat none.
 `

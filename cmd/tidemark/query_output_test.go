@@ -1,13 +1,14 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"github.com/tidemark-log/tidemark/internal/render"
 )
 
 // TestChooseColors: SYSTEMD_COLORS decides if it is a word that systemd knows,
-// then NO_COLOR if it is not empty, then the terminal.
+// then NO_COLOR if it is there, then the terminal.
 func TestChooseColors(t *testing.T) {
 	tests := []struct {
 		name                        string
@@ -17,7 +18,7 @@ func TestChooseColors(t *testing.T) {
 	}{
 		{"no terminal", false, "", "", "xterm-256color", "", render.None},
 		{"256 colours", true, "", "", "xterm-256color", "", render.Colors256},
-		{"16 colours", true, "", "", "xterm", "", render.Colors16},
+		{"any terminal", true, "", "", "xterm", "", render.Colors256},
 		{"true colour", true, "", "", "xterm", "truecolor", render.Colors256},
 		{"dumb", true, "", "", "dumb", "", render.None},
 		{"NO_COLOR", true, "", "1", "xterm-256color", "", render.None},
@@ -31,6 +32,9 @@ func TestChooseColors(t *testing.T) {
 	for _, tt := range tests {
 		t.Setenv("SYSTEMD_COLORS", tt.systemd)
 		t.Setenv("NO_COLOR", tt.no)
+		if tt.no == "" { // Setenv puts back what was there
+			os.Unsetenv("NO_COLOR")
+		}
 		t.Setenv("TERM", tt.term)
 		t.Setenv("COLORTERM", tt.truecolr)
 		if got := chooseColors(tt.tty); got != tt.want {

@@ -265,7 +265,7 @@ func differs(line []string, source querySource) bool {
 		return true // the exit code does not depend on what is found
 	}
 	// What a damaged file holds is found by a scan, not by its index.
-	match := slices.ContainsFunc(line, func(w string) bool { return w[:1] != "-" && strings.Contains(w, "=") })
+	match := slices.ContainsFunc(line, func(w string) bool { return !strings.HasPrefix(w, "-") && strings.Contains(w, "=") })
 	return source.damaged && (match || has("-N", "-F", "-u", "-t", "-p", "-k", "--user-unit") || begins("--facility", "-b", "--list-boots"))
 }
 

@@ -129,7 +129,7 @@ func TestQuery(t *testing.T) {
 	bin := tidemarkBinary(t)
 	for name, test := range map[string]func(t *testing.T, bin string){
 		"lines": testLines, "zones": testZones, "cursors": testCursors, "cursor file": testCursorFile,
-		"not": testNot, "name": testName, "follow": testFollow,
+		"not": testNot, "name": testName, "follow": testFollow, "terminal": testTerminal,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, bin) })
 	}

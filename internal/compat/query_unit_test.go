@@ -26,8 +26,8 @@ func unitOf(t *testing.T, file, name string) (unit string, ok bool) {
 	return strings.ReplaceAll(string(bytes.TrimRight(m[1], ")")), `\\`, `\`), true
 }
 
-// TestUnitNames compares the units that names stand for.
-func TestUnitNames(t *testing.T) {
+// TestQueryUnits compares the units that names stand for.
+func TestQueryUnits(t *testing.T) {
 	needJournalctl(t)
 	file := filepath.Join(corpusDir(t), "units.journal")
 	writeCorpus(t, file, ordinary(corpusStart, bootA, 1))

@@ -131,8 +131,8 @@ func (l *PeriodList) order() []int {
 }
 
 // Table prints the list in columns, with times in loc; heading says whether
-// their names stand above.
-func (l *PeriodList) Table(w *bufio.Writer, loc *time.Location, heading bool) error {
+// their names stand above, and underline makes those stand out; nil: they do not.
+func (l *PeriodList) Table(w *bufio.Writer, loc *time.Location, heading bool, underline func(cell string) string) error {
 	if len(l.periods) == 0 {
 		return nil
 	}
@@ -156,6 +156,12 @@ func (l *PeriodList) Table(w *bufio.Writer, loc *time.Location, heading bool) er
 			number = fmt.Sprintf("%-*s", width[0], r[0])
 		}
 		line := fmt.Sprintf("%s %-*s %-*s %s", number, width[1], r[1], width[2], r[2], r[3])
+		if heading && n == 0 && underline != nil {
+			line = underline(number)
+			for c := 1; c < len(r); c++ {
+				line += underline(fmt.Sprintf(" %-*s", width[c], r[c]))
+			}
+		}
 		if err := writeLine(w, []byte(strings.TrimRight(line, " "))); err != nil {
 			return err
 		}

@@ -30,25 +30,80 @@ type Pattern struct {
 	exact bool // need is all there is to match
 }
 
-// CompilePattern compiles the pattern of -g.
+// CompilePattern compiles the pattern of -g. An error is an *ArgumentError.
 func CompilePattern(pattern string, c Case) (*Pattern, error) {
-	expr := pattern
+	flags := syntax.Perl
 	if c == CaseInsensitive || c == CaseAuto && strings.ToLower(pattern) == pattern {
-		expr = "(?i)" + expr
+		flags |= syntax.FoldCase
 	}
-	re, err := regexp.Compile(expr)
-	var bad *syntax.Error
-	switch {
-	case errors.As(err, &bad):
-		return nil, wordsf("Bad pattern \"%s\": %s", pattern, bad.Code)
-	case err != nil:
-		return nil, err
+	tree, err := syntax.Parse(pattern, flags)
+	if err != nil {
+		return nil, badPattern(pattern, err)
+	}
+	tree = dollars(tree)
+	re, err := regexp.Compile(tree.String())
+	if err != nil {
+		return nil, badPattern(pattern, err)
 	}
 	p := &Pattern{re: re}
-	if tree, err := syntax.Parse(expr, syntax.Perl); err == nil {
-		p.need, p.fold, p.exact = required(tree.Simplify())
-	}
+	p.need, p.fold, p.exact = required(tree.Simplify())
 	return p, nil
+}
+
+// badPattern says in journalctl's words that a pattern is none, which part of it,
+// and what that is called where PCRE would take it.
+func badPattern(pattern string, err error) error {
+	var bad *syntax.Error
+	if !errors.As(err, &bad) {
+		return &ArgumentError{"Bad pattern \"" + pattern + "\": " + err.Error(), patternHint}
+	}
+	what := string(bad.Code)
+	for _, p := range perlOnly {
+		if bad.Code == p.code && strings.HasPrefix(bad.Expr, p.begins) {
+			what = p.name
+			break
+		}
+	}
+	if bad.Expr != "" && bad.Expr != pattern {
+		what += ": " + bad.Expr
+	}
+	return &ArgumentError{"Bad pattern \"" + pattern + "\": " + what, patternHint}
+}
+
+const patternHint = "-g takes Go's expressions, see pkg.go.dev/regexp/syntax: without look-around, back references, possessive and atomic groups"
+
+// perlOnly are constructs of PCRE that package regexp has not, as its errors show
+// them.
+var perlOnly = [...]struct {
+	code         syntax.ErrorCode
+	begins, name string
+}{
+	{syntax.ErrInvalidPerlOp, "(?=", "look-ahead is not supported"},
+	{syntax.ErrInvalidPerlOp, "(?!", "look-ahead is not supported"},
+	{syntax.ErrInvalidNamedCapture, "(?<=", "look-behind is not supported"},
+	{syntax.ErrInvalidNamedCapture, "(?<!", "look-behind is not supported"},
+	{syntax.ErrInvalidPerlOp, "(?>", "atomic groups are not supported"},
+	{syntax.ErrInvalidPerlOp, "(?|", "branch resets are not supported"},
+	{syntax.ErrInvalidPerlOp, "(?(", "conditional groups are not supported"},
+	{syntax.ErrInvalidPerlOp, "(?#", "comments are not supported"},
+	{syntax.ErrInvalidRepeatOp, "", "possessive or nested repetition is not supported"},
+	{syntax.ErrInvalidEscape, `\1`, "back references are not supported"},
+	{syntax.ErrInvalidEscape, `\2`, "back references are not supported"},
+	{syntax.ErrInvalidEscape, `\k`, "back references are not supported"},
+	{syntax.ErrInvalidEscape, `\g`, "back references are not supported"},
+}
+
+// dollars makes $ match before a newline at the very end too, as it does in PCRE.
+func dollars(tree *syntax.Regexp) *syntax.Regexp {
+	if tree.Op == syntax.OpEndText && tree.Flags&syntax.WasDollar != 0 {
+		newline := &syntax.Regexp{Op: syntax.OpLiteral, Rune: []rune{'\n'}}
+		end := &syntax.Regexp{Op: syntax.OpEndText}
+		return &syntax.Regexp{Op: syntax.OpConcat, Sub: []*syntax.Regexp{{Op: syntax.OpQuest, Sub: []*syntax.Regexp{newline}}, end}}
+	}
+	for i, sub := range tree.Sub {
+		tree.Sub[i] = dollars(sub)
+	}
+	return tree
 }
 
 // Match reports whether the pattern is found in b.

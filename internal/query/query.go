@@ -77,12 +77,9 @@ type Options struct {
 // Defaults returns the options of a command line without any.
 func Defaults() Options { return Options{Lines: LinesDefault, Priorities: AllPriorities} }
 
-// Complete derives what options imply for each other and refuses what does not
-// go together. Call it once, when all are set.
-func (o *Options) Complete() error {
-	if o.Follow && !o.SinceSet && o.Lines == LinesDefault {
-		o.Lines = 10
-	}
+// Conflict refuses bounds and directions that do not go together. Call it when
+// all are set, before Complete: journalctl looks at these first.
+func (o *Options) Conflict() error {
 	starts := 0
 	for _, set := range []bool{o.SinceSet, o.Cursor != "", o.AfterCursor != ""} {
 		if set {
@@ -98,10 +95,21 @@ func (o *Options) Complete() error {
 		return wordsf("Please specify either --reverse= or --follow=, not both.")
 	case o.Oldest && (o.Reverse || o.Follow):
 		return wordsf("--lines=+N is unsupported when --reverse or --follow is specified.")
+	}
+	return nil
+}
+
+// Complete derives what options imply for each other and refuses what does not
+// go together. Call it once, when all are set.
+func (o *Options) Complete() error {
+	if o.Follow && !o.SinceSet && o.Lines == LinesDefault {
+		o.Lines = 10
+	}
+	switch {
+	case o.Boot.Set && o.Merge:
+		return wordsf("Using --boot or --list-boots with --merge is not supported.")
 	case o.Invocation.unitless() && len(o.Units)+len(o.UserUnits) != 1:
 		return wordsf("Using --invocation= with an offset wants one --unit= or --user-unit=.")
-	case o.Boot.Set && o.Merge && !o.Follow:
-		return wordsf("Using --boot or --list-boots with --merge is not supported.")
 	}
 	if o.Follow && !o.Merge && !o.Boot.Set {
 		o.Boot = Boot{Set: true}

@@ -153,13 +153,17 @@ func TestParseValues(t *testing.T) {
 		t.Errorf("ParseFacilities = %v, %v", got, err)
 	}
 	for what, err := range map[string]error{
-		"Failed to parse boot descriptor 'x'":     second(ParseBoot("x")),
-		"Unknown log level x":                     second(ParsePriorities("x")),
-		"Failed to parse log level range 1..9":    second(ParsePriorities("1..9")),
-		"Failed to parse lines '-1'":              third(ParseLines("-1")),
-		"Bad --facility= argument \"local9\".":    second(ParseFacilities("local9")),
-		"Bad pattern \"a(\": missing closing )":   second(CompilePattern("a(", CaseAuto)),
-		"Bad pattern \"(?=x)\": invalid or unsup": second(CompilePattern("(?=x)", CaseAuto)),
+		"Failed to parse boot descriptor 'x'":                            second(ParseBoot("x")),
+		"Unknown log level x":                                            second(ParsePriorities("x")),
+		"Failed to parse log level range 1..9":                           second(ParsePriorities("1..9")),
+		"Failed to parse lines '-1'":                                     third(ParseLines("-1")),
+		"Bad --facility= argument \"local9\".":                           second(ParseFacilities("local9")),
+		"Bad pattern \"a(\": missing closing )":                          second(CompilePattern("a(", CaseAuto)),
+		"Bad pattern \"(?=x)\": look-ahead is not supported: (?=":        second(CompilePattern("(?=x)", CaseAuto)),
+		"Bad pattern \"a(?<!x)b\": look-behind is not supported: (?<!x)": second(CompilePattern("a(?<!x)b", CaseAuto)),
+		"Bad pattern \"(a)\\1\": back references are not supported: \\1": second(CompilePattern(`(a)\1`, CaseAuto)),
+		"Bad pattern \"a++\": possessive or nested rep":                  second(CompilePattern("a++", CaseAuto)),
+		"Bad pattern \"x\\hy\": invalid escape sequence: \\h":            second(CompilePattern(`x\hy`, CaseAuto)),
 	} {
 		if err == nil || !strings.HasPrefix(err.Error(), what) {
 			t.Errorf("got %v, want %s", err, what)
@@ -170,6 +174,35 @@ func TestParseValues(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func third[T, U any](_ T, _ U, err error) error { return err }
+
+// TestPatternPerl: where PCRE and package regexp mean different things by the same
+// pattern, PCRE's counts.
+func TestPatternPerl(t *testing.T) {
+	for _, c := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"x$", "x", true},
+		{"x$", "x\n", true},
+		{"x$", "x\n\n", false},
+		{"x$", "x\ny", false},
+		{"^x$", "x\n", true},
+		{"(?m)x$", "x\ny", true},
+		{`x\z`, "x\n", false},
+		{"(a|x$|b)", "X\n", true},
+		{"X$", "x\n", false},
+		{"$", "", true},
+		{"", "", true},
+	} {
+		p, err := CompilePattern(c.pattern, CaseAuto)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Match([]byte(c.text)); got != c.want {
+			t.Errorf("-g %q in %q: %v", c.pattern, c.text, got)
+		}
+	}
+}
 
 // TestPattern compares the short cut with the regular expression alone.
 func TestPattern(t *testing.T) {
@@ -271,14 +304,20 @@ func TestComplete(t *testing.T) {
 		t.Errorf("-g -n 5: %+v, %v", grep, err)
 	}
 	for want, change := range map[string]func(*Options){
-		"--since= must be before --until=.":                                    func(o *Options) { o.Since, o.SinceSet, o.UntilSet = 5, true, true },
-		"Please specify only one of --since=, --cursor=, and --after-cursor=.": func(o *Options) { o.Cursor, o.AfterCursor = "t=1", "t=1" },
-		"Please specify either --reverse= or --follow=, not both.":             func(o *Options) { o.Follow, o.Reverse = true, true },
-		"Using --boot or --list-boots with --merge is not supported.":          func(o *Options) { o.Boot.Set, o.Merge = true, true },
+		"--since= must be before --until=.":                                     func(o *Options) { o.Since, o.SinceSet, o.UntilSet = 5, true, true },
+		"Please specify only one of --since=, --cursor=, and --after-cursor=.":  func(o *Options) { o.Cursor, o.AfterCursor = "t=1", "t=1" },
+		"Please specify either --reverse= or --follow=, not both.":              func(o *Options) { o.Follow, o.Reverse = true, true },
+		"--lines=+N is unsupported when --reverse or --follow is specified.":    func(o *Options) { o.Oldest, o.Reverse = true, true },
+		"Using --invocation= with an offset wants one --unit= or --user-unit=.": func(o *Options) { o.Invocation = Invocation{Set: true, Offset: 2} },
+		"Using --boot or --list-boots with --merge is not supported.":           func(o *Options) { o.Boot.Set, o.Merge = true, true },
 	} {
 		o := Defaults()
 		change(&o)
-		if err := o.Complete(); err == nil || err.Error() != want {
+		err := o.Conflict()
+		if err == nil {
+			err = o.Complete()
+		}
+		if err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -398,7 +398,7 @@ func TestLists(t *testing.T) {
 		" -2 " + boots[0].String() + " Tue 2023-11-14 22:13:20 UTC Tue 2023-11-14 22:13:23 UTC\n" +
 		" -1 " + boots[1].String() + " Tue 2023-11-14 22:13:24 UTC Tue 2023-11-14 22:13:25 UTC\n" +
 		"  0 " + boots[2].String() + " Tue 2023-11-14 22:13:26 UTC Tue 2023-11-14 22:13:28 UTC\n"
-	if d := cmp.Diff(want, list(func(w *bufio.Writer) error { return b.Table(w, time.UTC, true) })); d != "" {
+	if d := cmp.Diff(want, list(func(w *bufio.Writer) error { return b.Table(w, time.UTC, true, nil) })); d != "" {
 		t.Errorf("boots (-want +got):\n%s", d)
 	}
 	if got := list(func(w *bufio.Writer) error { return b.JSON(w, false, "<", ">") }); !strings.HasPrefix(got, `<[{"index":-2,"boot_id":"aa0000`) || !strings.HasSuffix(got, `"last_entry":1700000008000000}]>`) {

@@ -28,7 +28,7 @@ func (c Colors) palette() palette {
 }
 
 // priority returns the colour of a message, of a match inside it, and what ends
-// both.
+// both. What comes from audit has a colour of its own.
 func (p palette) priority(value []byte, audit bool) (on, highlight, off string) {
 	level := byte('6')
 	if len(value) == 1 && value[0] >= '0' && value[0] <= '7' {
@@ -36,18 +36,21 @@ func (p palette) priority(value []byte, audit bool) (on, highlight, off string) 
 	}
 	switch {
 	case level <= '3':
-		return ansiHighlightRed, ansiHighlight, ansiNormal
+		on, highlight = ansiHighlightRed, ansiHighlight
 	case level == '4':
-		return p.yellow, ansiHighlight, ansiNormal
+		on, highlight = p.yellow, ansiHighlight
 	case level == '5':
-		return ansiHighlight, ansiHighlightRed, ansiNormal
+		on, highlight = ansiHighlight, ansiHighlightRed
 	case level == '7':
-		return p.grey, ansiHighlightRed, ansiNormal
-	case audit:
-		return ansiBlue, "", ansiNormal
-	default:
-		return "", "", ""
+		on, highlight = p.grey, ansiHighlightRed
 	}
+	if audit {
+		on = ansiBlue
+	}
+	if on != "" {
+		off = ansiNormal
+	}
+	return on, highlight, off
 }
 
 // Bold makes s stand out on a terminal with colours, as journalctl does with
@@ -57,4 +60,13 @@ func (c Colors) Bold(s string) string {
 		return s
 	}
 	return ansiHighlight + s + ansiNormal
+}
+
+// Underline returns what underlines a cell of a table's heading; nil without
+// colours.
+func (c Colors) Underline() func(cell string) string {
+	if c == None {
+		return nil
+	}
+	return func(cell string) string { return ansiNormal + "\x1b[0;4m" + cell + ansiNormal }
 }
