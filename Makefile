@@ -2,6 +2,7 @@
 GO       ?= go
 TOOL      = $(GO) tool -modfile=tools.mod
 PORTABLE  = ./settle ./entry ./journal ./linelog
+MODULES   = bench examples/loggers
 FUZZTIME ?= 30s
 FUZZALL  ?= 1h
 SEEDS    ?= 2000
@@ -17,10 +18,10 @@ test:
 	$(GO) test ./...
 	$(MAKE) -s benchtest
 benchtest:
-	cd bench && $(GO) test ./...
+	for m in $(MODULES); do (cd $$m && $(GO) test ./...) || exit 1; done
 vet:
 	$(GO) vet ./...
-	cd bench && $(GO) vet ./...
+	for m in $(MODULES); do (cd $$m && $(GO) vet ./...) || exit 1; done
 lint:
 	$(TOOL) golangci-lint run ./...
 fmt:

@@ -51,7 +51,7 @@
 // # Loggers
 //
 // A Writer is an io.Writer for whatever logger writes whole lines; [NewHandler] is a
-// handler for log/slog.
+// handler for log/slog. examples/loggers plugs it into zap and zerolog.
 //
 // # What is said in the log
 //

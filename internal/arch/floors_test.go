@@ -91,6 +91,9 @@ var landlords = map[string][]string{
 	"github.com/coreos/go-systemd/sdjournal": {}, // cgo
 }
 
+// otherModules have a go.mod of their own: what they need burdens nobody else.
+var otherModules = []string{"bench", "examples/loggers"}
+
 // under tells whether path is dir or below it.
 func under(path, dir string) bool {
 	dir = strings.TrimSuffix(dir, "/")

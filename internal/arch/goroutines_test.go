@@ -27,6 +27,7 @@ var mayGo = map[string]string{
 	"cmd/tidemark/main.go":   "gives the next signal back to the kernel; ends with the process",
 	"cmd/tidemark/send.go":   "reads the command's stderr, makes the calls of --ack; joined before the exit code is taken",
 	"internal/slowfs/":       "the reader of what is typed, which ends with the process; a guard that its Close stops",
+	"examples/loggers/":      "three callers; joined before it returns",
 	"bench/":                 "drivers, not part of the program",
 }
 

@@ -34,7 +34,7 @@ func (s *source) at(p token.Pos) string {
 func (s *source) line(p token.Pos) int { return s.fset.Position(p).Line }
 
 // inModule tells whether the file belongs to the main module.
-func (s *source) inModule() bool { return s.dir != "bench" && !strings.HasPrefix(s.dir, "bench/") }
+func (s *source) inModule() bool { return !underAny(s.dir, otherModules) }
 
 // parseSource parses one file; it accepts every build tag.
 func parseSource(path, text string) (*source, error) {
