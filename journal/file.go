@@ -42,6 +42,10 @@ type File struct {
 	dec    *blob.Decoder
 	cache  *dataCache // nil: none
 	tag    uint64     // of this file in cache
+	// lent counts the Readers that read through the mapping; retired are mappings
+	// that took the place of others meanwhile.
+	lent    int
+	retired [][]byte
 	// scratch is for a payload that is looked at and not kept.
 	scratch []byte
 
@@ -162,7 +166,7 @@ func (f *File) Close() error {
 
 func (f *File) dropMap() {
 	if f.m != nil {
-		_ = unmapFile(f.m)
+		f.unmap(f.m)
 		f.m = nil
 	}
 }

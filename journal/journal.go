@@ -408,9 +408,7 @@ func (j *Journal) lateLocation(c *cursor) location {
 // there is nothing left of it.
 func (j *Journal) fill() bool {
 	c := j.current
-	if cap(j.fs.arena) > keepArena {
-		j.fs.arena = nil
-	}
+	j.fs.trim()
 	if err := c.f.readFields(&c.head, &j.fs, j.want); err != nil {
 		c.f.warn(err)
 		c.f.unread++
@@ -433,9 +431,6 @@ func (j *Journal) setEntry(c *cursor) {
 		Seqnum: h.seqnum, SeqnumID: c.f.hdr.SeqnumID, XorHash: h.xorHash,
 	}
 }
-
-// keepArena is the largest memory kept for the fields of the next entry.
-const keepArena = 1 << 20
 
 // Current returns the place of the entry delivered last, with its cursor's
 // components only. It reports false before the first.

@@ -84,6 +84,16 @@ func (f *File) readAll(h *entryHead, fs *fields) error {
 	return nil
 }
 
+// keepArena is the largest memory kept for the fields of the next entry.
+const keepArena = 1 << 20
+
+// trim gives memory back that a large entry took.
+func (fs *fields) trim() {
+	if cap(fs.arena) > keepArena {
+		fs.arena = nil
+	}
+}
+
 // reset forgets the fields, not the items.
 func (fs *fields) reset() {
 	fs.arena, fs.list, fs.keys, fs.bad, fs.total = fs.arena[:0], fs.list[:0], fs.keys[:0], 0, 0

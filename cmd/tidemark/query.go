@@ -282,7 +282,11 @@ func (a *queryArgs) show(ctx context.Context, j *journal.Journal, f *followed, o
 	if err != nil {
 		return err
 	}
-	return asTyped(query.Show(ctx, q, query.Output{W: out.w, Printer: p, Bold: out.colors.Bold, Follower: f}))
+	o := query.Output{W: out.w, Printer: p, Bold: out.colors.Bold, Follower: f}
+	if a.mode != render.ShortDelta { // that needs the entry before
+		o.Fork = func() (query.Formatter, error) { return render.NewFormatter(a.mode.String(), a.render) }
+	}
+	return asTyped(query.Show(ctx, q, o))
 }
 
 // mayReadNone is journalctl's error when there are files and none may be read.

@@ -222,11 +222,43 @@ func (q *Query) next() (*entry.Entry, error) {
 			return nil, err
 		}
 	}
-	if q.o.UntilSet && !q.o.Reverse && e.Realtime > q.o.Until ||
-		q.o.SinceSet && q.o.Reverse && e.Realtime < q.o.Since {
+	if q.beyond(e) {
 		return nil, io.EOF
 	}
 	return e, nil
+}
+
+// beyond reports whether e is behind the end of the time range.
+func (q *Query) beyond(e *entry.Entry) bool {
+	return q.o.UntilSet && !q.o.Reverse && e.Realtime > q.o.Until ||
+		q.o.SinceSet && q.o.Reverse && e.Realtime < q.o.Since
+}
+
+// nextPlace is next, without reading the fields of the entry.
+func (q *Query) nextPlace() (journal.Place, error) {
+	if !q.started || q.none || q.ready != nil {
+		if _, err := q.next(); err != nil {
+			return journal.Place{}, err
+		}
+		p, _ := q.j.Place()
+		return p, nil
+	}
+	n := 1
+	if q.o.Reverse {
+		n = -1
+	}
+	if n, err := q.j.Skip(n); err != nil {
+		return journal.Place{}, wordsf("Failed to iterate through journal: %w", err)
+	} else if n == 0 {
+		return journal.Place{}, io.EOF
+	}
+	p, _ := q.j.Place()
+	e := p.Entry()
+	q.last = e.Cursor()
+	if q.beyond(&e) {
+		return journal.Place{}, io.EOF
+	}
+	return p, nil
 }
 
 // step reads one entry and notes its cursor.

@@ -37,6 +37,9 @@ type Output struct {
 	Printer Printer
 	// Bold makes the line between two boots stand out; nil: it does not.
 	Bold func(line string) string
+	// Fork, if it is set, returns a Formatter that formats as Printer prints, for
+	// another goroutine. With it a long scan is shared by all processors.
+	Fork func() (Formatter, error)
 	// Follower is needed for Options.Follow only.
 	Follower Follower
 }
@@ -80,6 +83,7 @@ type shower struct {
 	waited   bool     // at least once: -n no longer counts
 	anyBoot  bool     // boot is set
 	boot     entry.ID // of the entry before
+	line     []byte   // scratch
 	examined int
 }
 
@@ -128,7 +132,11 @@ const askEvery = 256
 
 func (s *shower) run(ctx context.Context) error {
 	for {
-		if err := s.pass(ctx); err != nil {
+		pass := s.pass
+		if s.canShare() {
+			pass = s.passShared
+		}
+		if err := pass(ctx); err != nil {
 			return err
 		}
 		if !s.q.o.Follow {
@@ -184,20 +192,27 @@ func (s *shower) pass(ctx context.Context) error {
 
 // separate prints the line between two boots.
 func (s *shower) separate(e *entry.Entry) error {
-	if s.q.o.Merge || s.q.o.Quiet {
+	line := s.appendSeparator(s.line[:0], e, s.anyBoot, s.boot)
+	s.boot, s.anyBoot = e.BootID, true
+	s.line = line
+	if len(line) == 0 {
 		return nil
 	}
-	between := s.anyBoot && e.BootID != s.boot
-	s.boot, s.anyBoot = e.BootID, true
-	if !between {
-		return nil
+	_, err := s.out.W.Write(line)
+	return err
+}
+
+// appendSeparator appends the line between two boots, if e is of another than
+// boot, that of the entry before it, if there was any.
+func (s *shower) appendSeparator(b []byte, e *entry.Entry, anyBoot bool, boot entry.ID) []byte {
+	if !anyBoot || e.BootID == boot || s.q.o.Merge || s.q.o.Quiet {
+		return b
 	}
 	line := "-- Boot " + e.BootID.String() + " --"
 	if s.out.Bold != nil {
 		line = s.out.Bold(line)
 	}
-	_, err := s.out.W.WriteString(line + "\n")
-	return err
+	return append(append(b, line...), '\n')
 }
 
 // finish prints and keeps the cursor.

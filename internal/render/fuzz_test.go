@@ -66,7 +66,7 @@ func TestReuse(t *testing.T) {
 	if err := p.Print(hello(t, "MESSAGE="+string(bytes.Repeat([]byte("x"), 3*keepBuffer)))); err != nil {
 		t.Fatal(err)
 	}
-	if got := cap(p.(*printer).buf); got > keepBuffer {
+	if got := cap(p.(*Formatter).buf); got > keepBuffer {
 		t.Errorf("a printer keeps %d bytes", got)
 	}
 }

@@ -16,17 +16,21 @@ type knower interface {
 
 // PrintKnown is Print of an entry whose fields have ids. Fields with the same id
 // must be equal, in all calls; 0 is no id.
-func (p *printer) PrintKnown(e *entry.Entry, ids []uint64) error {
-	k, ok := p.f.(knower)
-	if !ok || len(ids) != len(e.Fields) {
-		return p.Print(e)
-	}
-	b, err := k.appendKnown(p.buf[:0], e, ids)
+func (p *Formatter) PrintKnown(e *entry.Entry, ids []uint64) error {
+	b, err := p.AppendKnown(p.buf[:0], e, ids)
 	return p.put(b, err)
 }
 
+// AppendKnown appends to b what PrintKnown prints.
+func (p *Formatter) AppendKnown(b []byte, e *entry.Entry, ids []uint64) ([]byte, error) {
+	if k, ok := p.f.(knower); ok && len(ids) == len(e.Fields) {
+		return k.appendKnown(b, e, ids)
+	}
+	return p.f.append(b, e)
+}
+
 // Fields returns the names of the only fields that Print looks at; nil: all.
-func (p *printer) Fields() []string {
+func (p *Formatter) Fields() []string {
 	switch f := p.f.(type) {
 	case *short:
 		return slices.Clone(headerFields[:])

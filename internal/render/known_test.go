@@ -60,7 +60,7 @@ func TestPrintKnownEqualsPrint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			names := p.(*printer).Fields()
+			names := p.(*Formatter).Fields()
 			known := map[string]uint64{}
 			for _, e := range entries {
 				var ids []uint64
@@ -80,7 +80,7 @@ func TestPrintKnownEqualsPrint(t *testing.T) {
 					}
 					ids = append(ids, id)
 				}
-				if err := p.(*printer).PrintKnown(&few, ids); err != nil {
+				if err := p.(*Formatter).PrintKnown(&few, ids); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -101,7 +101,7 @@ func TestPrintKnownInvalidName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := p.(*printer).PrintKnown(hello(t, "bad=1"), []uint64{8}); err == nil || err.Error() != "Invalid field." {
+		if err := p.(*Formatter).PrintKnown(hello(t, "bad=1"), []uint64{8}); err == nil || err.Error() != "Invalid field." {
 			t.Errorf("error %v", err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestPrintKnownAllocatesNothing(t *testing.T) {
 		}
 		n := testing.AllocsPerRun(200, func() {
 			e.Realtime += 1_000_003
-			if err := p.(*printer).PrintKnown(e, ids); err != nil {
+			if err := p.(*Formatter).PrintKnown(e, ids); err != nil {
 				t.Fatal(err)
 			}
 		})

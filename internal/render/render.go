@@ -129,20 +129,21 @@ type format interface {
 	append(b []byte, e *entry.Entry) ([]byte, error)
 }
 
-type printer struct {
+// Formatter formats entries in one mode. It is not safe for concurrent use.
+type Formatter struct {
 	w   *bufio.Writer
 	f   format
 	buf []byte
 }
 
 // Print implements Printer.
-func (p *printer) Print(e *entry.Entry) error {
+func (p *Formatter) Print(e *entry.Entry) error {
 	b, err := p.f.append(p.buf[:0], e)
 	return p.put(b, err)
 }
 
 // put writes b, which is p.buf or took its place, unless there was an error.
-func (p *printer) put(b []byte, err error) error {
+func (p *Formatter) put(b []byte, err error) error {
 	if cap(b) <= keepBuffer {
 		p.buf = b[:0]
 	} else {
@@ -158,6 +159,17 @@ func (p *printer) put(b []byte, err error) error {
 // New returns a Printer for the mode called mode that writes to w. It never
 // flushes w. An unknown mode is an error in journalctl's words.
 func New(mode string, w *bufio.Writer, o Options) (Printer, error) {
+	p, err := NewFormatter(mode, o)
+	if err != nil {
+		return nil, err
+	}
+	p.w = w
+	return p, nil
+}
+
+// NewFormatter returns what formats as the Printer of New prints, but has no
+// writer: AppendKnown is all it can.
+func NewFormatter(mode string, o Options) (*Formatter, error) {
 	m, err := ParseMode(mode)
 	if err != nil {
 		return nil, err
@@ -171,7 +183,7 @@ func New(mode string, w *bufio.Writer, o Options) (Printer, error) {
 	if o.Columns == 0 {
 		o.Columns = 80
 	}
-	p := &printer{w: w}
+	p := &Formatter{}
 	switch {
 	case m == Verbose:
 		p.f = newVerbose(o)

@@ -1,0 +1,146 @@
+package journal
+
+import (
+	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal/internal/blob"
+)
+
+// Place is where an entry is, of a Journal that has moved to it. It is valid
+// until the Journal is refreshed, its files change, or it is closed.
+type Place struct {
+	file     int // in Journal.files
+	head     entryHead
+	seqnumID entry.ID
+}
+
+// Entry returns the entry at p without its fields.
+func (p *Place) Entry() entry.Entry {
+	h := &p.head
+	return entry.Entry{
+		Realtime: h.realtime, Monotonic: h.monotonic, BootID: h.boot,
+		Seqnum: h.seqnum, SeqnumID: p.seqnumID, XorHash: h.xorHash,
+	}
+}
+
+// Place returns the place of the entry that Next, Previous or Skip moved to last;
+// ok is false when there is none.
+func (j *Journal) Place() (p Place, ok bool) {
+	c := j.current
+	if c == nil {
+		return Place{}, false
+	}
+	return Place{file: c.index, head: c.head, seqnumID: c.f.hdr.SeqnumID}, true
+}
+
+// Reader reads the entries at places of a Journal that goes on meanwhile: with
+// several, goroutines share the work of one scan. It is not safe for concurrent
+// use, and starts no goroutine.
+type Reader struct {
+	of    []*File // those of the Journal
+	files []*File // how this one reads them
+	want  *wanted
+	fs    fields
+	e     entry.Entry
+}
+
+// NewReader returns a Reader of j's files as they are, which delivers the fields
+// that SetFields names. It must be made, and closed, while no other call of j
+// runs, and closed before j is refreshed or closed.
+func (j *Journal) NewReader() *Reader {
+	r := &Reader{want: j.want}
+	pool, cache, dec := &windowPool{max: poolWindows}, &dataCache{}, &blob.Decoder{}
+	for _, c := range j.files {
+		f := c.f
+		own := &File{
+			access: access{r: f.r, size: f.size, end: f.end, m: f.m, pool: pool},
+			name:   f.name, hdr: f.hdr, dec: dec,
+		}
+		own.useCache(cache)
+		f.lent++
+		r.of, r.files = append(r.of, f), append(r.files, own)
+	}
+	return r
+}
+
+// Close releases the Reader. What it found damaged is told by the warnings of the
+// Journal from then on.
+func (r *Reader) Close() {
+	for i, f := range r.of {
+		own := r.files[i]
+		for _, err := range own.warnings {
+			f.warn(err)
+		}
+		f.nWarn += own.nWarn - len(own.warnings)
+		f.unread += own.unread
+		f.badFields += own.badFields
+		f.lent--
+		f.unmapRetired()
+		own.release()
+	}
+	r.of, r.files = nil, nil
+}
+
+// Read returns the entry at p with the fields that are wanted. It is valid until
+// the next call. ok is false when nothing is left of it.
+func (r *Reader) Read(p *Place) (e *entry.Entry, ok bool) { return r.read(p, r.want) }
+
+// Whole is Read of all fields.
+func (r *Reader) Whole(p *Place) (e *entry.Entry, ok bool) { return r.read(p, nil) }
+
+// FieldIDs is Journal.FieldIDs of the entry that was returned last: the numbers
+// are those of this Reader.
+func (r *Reader) FieldIDs() []uint64 { return r.fs.keys }
+
+func (r *Reader) read(p *Place, want *wanted) (*entry.Entry, bool) {
+	f := r.files[p.file]
+	r.fs.trim()
+	err := r.fields(f, p, want)
+	for err == errFault && f.m != nil { //nolint:errorlint // never wrapped
+		// The mapping belongs to the Journal. From here on by pread.
+		f.m = nil
+		f.end = uint64(max(f.size(), 0)) //nolint:gosec // not negative
+		err = r.fields(f, p, want)
+	}
+	if err != nil {
+		f.warn(err)
+		f.unread++
+		return nil, false
+	}
+	if len(r.fs.list) == 0 && (want == nil || len(r.fs.items) == r.fs.bad) {
+		f.unread++
+		return nil, false
+	}
+	f.badFields += uint64(r.fs.bad)
+	r.e = p.Entry()
+	r.e.Fields = r.fs.list
+	return &r.e, true
+}
+
+func (r *Reader) fields(f *File, p *Place, want *wanted) error {
+	read := func() error {
+		if want == nil && r.want != nil {
+			return f.readAll(&p.head, &r.fs)
+		}
+		return f.readFields(&p.head, &r.fs, want)
+	}
+	if f.m == nil {
+		return read()
+	}
+	return catchFault(read)
+}
+
+// unmap gives a mapping back, once no Reader has it.
+func (f *File) unmap(m []byte) {
+	f.retired = append(f.retired, m)
+	f.unmapRetired()
+}
+
+func (f *File) unmapRetired() {
+	if f.lent > 0 {
+		return
+	}
+	for _, m := range f.retired {
+		_ = unmapFile(m)
+	}
+	f.retired = f.retired[:0]
+}
