@@ -36,7 +36,7 @@ long:
 	TIDEMARK_FULL=1 TIDEMARK_SEEDS=400 $(GO) test -count=1 -run 'TestQuery|StressRepair|StressQuery' ./internal/compat ./journal
 	TIDEMARK_FULL=1 $(GO) test -count=1 ./journal ./linelog ./internal/remote ./examples/install
 	TIDEMARK_FULL=1 TIDEMARK_SEEDS=40 $(GO) test -count=1 ./internal/faults
-	TIDEMARK_FULL=1 $(GO) test -count=1 -run IdleDaemon ./internal/daemon
+	TIDEMARK_FULL=1 $(GO) test -count=1 -run "IdleDaemon|Killed" ./internal/daemon
 crash:
 	TIDEMARK_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout=60m -run 'Crash|Stress' $$($(GO) list ./... | grep -v /internal/faults)
 	TIDEMARK_SEEDS=$(KILLS) $(GO) test -count=1 -timeout=60m -run 'CrashKill|FailingSyncs' ./internal/faults

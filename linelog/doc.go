@@ -86,4 +86,11 @@
 //
 // Options.Lock has a batch written under an advisory lock, as it must be beside those
 // who count on one: cat -l, programs on other hosts.
+//
+// # By way of a daemon
+//
+// [Dial] returns a Writer whose file a tidemark daemon writes, for any number of
+// processes: one write(2) for what all of them have sent, one sync for all who wait. What
+// was acknowledged survives the end of this process and of the daemon; what the daemon
+// has gone with, unanswered, is told (ErrUnanswered) and not sent again.
 package linelog

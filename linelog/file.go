@@ -17,9 +17,10 @@ type file struct {
 	app     vfs.File // O_APPEND: for new lines
 	fix     vfs.File // without it: to read and to repair; nil for a device
 	lock    *locker
-	path    string // symbolic links followed
-	archive string // what a rotation has renamed it to; "": nothing
-	given   bool   // the descriptors were given: no path leads to it, as far as is known
+	path    string  // symbolic links followed
+	archive string  // what a rotation has renamed it to; "": nothing
+	via     conduit // to the daemon that writes it; nil: this process does
+	given   bool    // the descriptors were given: no path leads to it, as far as is known
 	regular bool
 	shared  bool // others append, too
 	torn    Torn
@@ -77,6 +78,10 @@ func (w *Writer) openPath(path string, perm fs.FileMode) (_ *file, err error) {
 // ready makes a regular file ready to be written to.
 func (w *Writer) ready(f *file) (err error) {
 	f.torn, f.maxLine, f.shared = w.o.Torn, w.o.MaxLine, w.o.Shared
+	if w.via != "" {
+		f.via, err = newConduit(w.via, f)
+		return err
+	}
 	if f.lock, err = newLocker(f.fix, &w.o); err != nil {
 		return err
 	}
@@ -100,6 +105,12 @@ func (w *Writer) ready(f *file) (err error) {
 // short one pread and pwrite over the piece; before the one after a failed one fstat and
 // pread, since that may have written something.
 func (f *file) write(p []byte) (n int, err error) {
+	if f.via != nil {
+		if err := f.via.append(p); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
 	if err := f.repair(); err != nil {
 		return 0, err
 	}
@@ -214,7 +225,11 @@ func (f *file) sync(fsys vfs.FS) (condemned bool, err error) {
 	if !f.regular {
 		return false, nil
 	}
-	if err := f.app.Datasync(); err != nil {
+	if f.via != nil {
+		if err := f.via.sync(); err != nil {
+			return false, err // what becomes of the lines is the daemon's to decide
+		}
+	} else if err := f.app.Datasync(); err != nil {
 		return true, err
 	}
 	if !f.named {
@@ -233,6 +248,9 @@ func (f *file) close() error {
 		err = f.lock.shut()
 	case f.fix != nil:
 		err = f.fix.Close()
+	}
+	if f.via != nil {
+		err = errors.Join(err, f.via.close())
 	}
 	return errors.Join(err, f.app.Close())
 }

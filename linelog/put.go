@@ -61,6 +61,10 @@ func (w *Writer) putStage() (err error) {
 	}
 	n, err := f.write(c.buf)
 	w.unlock(f)
+	if errors.Is(err, ErrUnanswered) {
+		w.unanswered(err)
+		return nil
+	}
 	short := errors.Is(err, io.ErrShortWrite)
 	if short || f.marked > 0 {
 		w.countTorn(f, short)
@@ -130,7 +134,8 @@ func (w *Writer) partly(f *file, n int) {
 
 // wrote keeps what has come into f until it is synced. Called with io held.
 func (w *Writer) wrote(f *file, c *chunk) {
-	if !f.regular {
+	if !f.regular || f.via != nil {
+		f.dirty = f.regular
 		w.recycle(c)
 		return
 	}

@@ -16,6 +16,7 @@ type counts struct {
 	syncs, syncErrors     uint64
 	syncTime              time.Duration
 	setAside, again, lost uint64
+	unanswered            uint64
 	rotations             uint64
 	rotateErrors          uint64
 	compressed, pruned    uint64
@@ -54,6 +55,8 @@ type Stats struct {
 	// taken over into a fresh file, or written again to a shared one, Lost those that
 	// could not be.
 	SetAside, Again, Lost uint64
+	// Unanswered counts the lines that may have gone with a daemon: see Dial.
+	Unanswered uint64
 	// Rotations counts files that were begun by Options.Rotate or Rotate, RotateErrors
 	// what has failed of that, or of what follows it. Compressed and Pruned count
 	// the files before that were.
@@ -75,7 +78,7 @@ func (w *Writer) Stats() Stats {
 		Writes: c.writes, ShortWrites: c.short, WriteErrors: c.writeErrors,
 		Torn: c.torn, LockWaits: c.lockWaits, LockErrors: c.lockErrors,
 		Syncs: c.syncs, SyncErrors: c.syncErrors, SyncTime: c.syncTime,
-		SetAside: c.setAside, Again: c.again, Lost: c.lost,
+		SetAside: c.setAside, Again: c.again, Lost: c.lost, Unanswered: c.unanswered,
 		Rotations: c.rotations, RotateErrors: c.rotateErrors, Compressed: c.compressed, Pruned: c.pruned, Err: w.err,
 	}
 }

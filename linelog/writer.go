@@ -46,6 +46,7 @@ var newline = []byte{'\n'}
 type Writer struct {
 	o      Options // with defaults
 	path   string
+	via    string // socket of the daemon that writes the file; "": this process does
 	write  *settle.Settler
 	sync   *settle.Settler
 	gather gather // of those who wait for a sync
@@ -76,6 +77,9 @@ type Writer struct {
 	unsyncable       bool     // syncs fail
 	err              error    // of the last write or sync, nil if it succeeded
 	lostFrom, lostTo uint64   // positions in (lostFrom, lostTo] may be lost with a file that was set aside
+	unsureFrom       uint64   // positions in (unsureFrom, unsureTo] may have gone with a daemon
+	unsureTo         uint64
+	untoldUnsure     bool // no Sync has told of them
 	counts           counts
 
 	finish   sync.Once
@@ -350,7 +354,11 @@ func (w *Writer) Wait(ctx context.Context, pos Pos, level settle.Level) error {
 	case settle.Accepted:
 		return nil
 	case settle.Appended:
-		return w.write.Wait(ctx, uint64(pos))
+		err := w.write.Wait(ctx, uint64(pos))
+		if unsure := w.unsure(uint64(pos)); unsure != nil {
+			return unsure
+		}
+		return err
 	case settle.Synced:
 		if w.device.Load() {
 			return fmt.Errorf("%s: %w", w.path, ErrNoSync)
@@ -358,7 +366,11 @@ func (w *Writer) Wait(ctx context.Context, pos Pos, level settle.Level) error {
 		if w.sync.Settled() < uint64(pos) {
 			w.gather.ask()
 		}
-		if err := w.sync.Wait(ctx, uint64(pos)); err != nil {
+		err := w.sync.Wait(ctx, uint64(pos))
+		if unsure := w.unsure(uint64(pos)); unsure != nil {
+			return unsure
+		}
+		if err != nil {
 			return err
 		}
 		return w.lost(uint64(pos))
@@ -386,11 +398,16 @@ func (w *Writer) Sync(ctx context.Context) error {
 func (w *Writer) tellLost() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.untold {
-		return nil
+	var err error
+	if w.untoldUnsure {
+		w.untoldUnsure = false
+		err = fmt.Errorf("%s: %w", w.path, ErrUnanswered)
 	}
-	w.untold = false
-	return w.errLost()
+	if w.untold {
+		w.untold = false
+		err = errors.Join(err, w.errLost())
+	}
+	return err
 }
 
 func (w *Writer) errLost() error {

@@ -11,6 +11,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
@@ -210,7 +211,11 @@ func install(o *options) (err error) {
 
 // openLog opens the METALOG, which other processes append to at the same time.
 func openLog(o *options) (*linelog.Writer, error) {
-	return linelog.Open(o.metalog, linelog.Options{Shared: true, CloseUnsynced: true, Perm: 0o644})
+	lines := linelog.Options{Shared: true, CloseUnsynced: true, Perm: 0o644}
+	if o.via != "" {
+		return linelog.Dial(context.Background(), o.via, o.metalog, lines)
+	}
+	return linelog.Open(o.metalog, lines)
 }
 
 // installer does the work.

@@ -65,7 +65,7 @@ var barred = map[string][]string{
 	"settle":          {"std", "os/", "syscall", "net/", "io/"},                   // schedules; an effect is a func
 	"entry":           {"std", "os/", "syscall", "net/"},                          // no I/O
 	"journal":         {"net/", "=log"},                                           // files only; a handler for log/slog
-	"linelog":         {"net/", "=log", module + "/entry"},                        // lines, of whatever they are; a handler, too
+	"linelog":         {"net/http", "=log", module + "/entry"},                    // lines, of whatever they are; a handler, too
 	"internal/config": {"net/"},                                                   //
 	"internal/query":  {"net/", module + "/settle"},                               // reads files, waits for nothing
 	"internal/render": {"net/", module + "/settle", module + "/journal/internal"}, // entries in, text out

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidemark-log/tidemark/internal/control"
+	"github.com/tidemark-log/tidemark/linelog"
 )
 
 // Numbers of the system calls in which a quiet thread waits, on amd64.
@@ -151,9 +152,16 @@ func TestIdleDaemon(t *testing.T) {
 		}
 	}
 	native(t, p, "four")
+	dir := t.TempDir()
+	if err := appendBatch(dialLines(t, p, filepath.Join(dir, "used"), linelog.Options{}), "c", 0); err != nil {
+		t.Fatal(err)
+	}
 	while := time.Second
 	if os.Getenv("TIDEMARK_FULL") != "" {
 		while = 6 * time.Second
+		if err := dialLines(t, p, filepath.Join(dir, "left"), linelog.Options{}).Close(); err != nil { // it has a timer for 5 s
+			t.Fatal(err)
+		}
 	}
 	untilQuiet(t, d.Process.Pid)
 	got := calls(t, d.Process.Pid, while)

@@ -32,6 +32,15 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if v := os.Getenv(linesVar); v != "" {
+		var c lineClient
+		err := json.Unmarshal([]byte(v), &c)
+		if err == nil {
+			err = c.run()
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
 }
 

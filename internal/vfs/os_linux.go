@@ -117,6 +117,9 @@ func (f *osFile) error(op string, err error) error {
 
 func (f *osFile) Name() string { return f.name }
 
+// Fd returns the descriptor, for handing the open file to another process.
+func (f *osFile) Fd() uintptr { return uintptr(f.fd) }
+
 func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 	done := 0
 	for done < len(p) {
