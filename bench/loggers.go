@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -38,43 +39,57 @@ var loggers = [...]logger{
 	{"slog, linelog, logfmt", func(path string) (func(int), func() error, error) { return openLinelog(path, linelog.Logfmt) }},
 }
 
+// logged is a run.
+type logged struct {
+	rate float64 // calls a second until the last has returned
+	end  float64 // and until all is in the file and it is synced
+	cpu  float64 // µs a call, of all threads
+}
+
 // benchLoggers measures calls of loggers in this process, from the first until all
 // is in the file and synced, and looks for every line afterwards.
 func benchLoggers(ctx context.Context, s settings) error {
-	fmt.Printf("\n## loggers: %d lines of three attributes in this process, until all are in the file and it is synced; %d interleaved rounds, the median counts\n\n", loggerLines, s.rounds)
-	fmt.Println("| logger | callers | calls/s | to zap's | calls/s until the end | to zap's |\n|---|---|---|---|---|---|")
+	fmt.Printf("\n## loggers: %d lines of three attributes in this process; %d interleaved rounds, the median counts\n\n", loggerLines, s.rounds)
+	fmt.Println("| logger | callers | calls/s | to zap's | until all is synced | to zap's | CPU µs a call | to zap's |\n|---|---|---|---|---|---|---|---|")
 	for _, callers := range loggerCallers {
-		var rates, ends [len(loggers)][]float64
+		var runs [len(loggers)][]logged
 		for range s.rounds {
 			for i, l := range loggers {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				rate, end, err := logOnce(s, l, callers)
+				r, err := logOnce(s, l, callers)
 				if err != nil {
 					return fmt.Errorf("%s: %w", l.name, err)
 				}
-				rates[i], ends[i] = append(rates[i], rate), append(ends[i], end)
+				runs[i] = append(runs[i], r)
 			}
 		}
+		of := func(i int) logged {
+			return logged{
+				rate: median(runs[i], func(r logged) float64 { return r.rate }),
+				end:  median(runs[i], func(r logged) float64 { return r.end }),
+				cpu:  median(runs[i], func(r logged) float64 { return r.cpu }),
+			}
+		}
+		zap := of(1)
 		for i, l := range loggers {
-			itself := func(x float64) float64 { return x }
-			rate, end := median(rates[i], itself), median(ends[i], itself)
-			fmt.Printf("| %s | %d | %.0f | %.2f | %.0f | %.2f |\n", l.name, callers, rate, rate/median(rates[1], itself), end, end/median(ends[1], itself))
+			r := of(i)
+			fmt.Printf("| %s | %d | %.0f | %.2f | %.0f | %.2f | %.2f | %.2f |\n", l.name, callers, r.rate, r.rate/zap.rate, r.end, r.end/zap.end, r.cpu, r.cpu/zap.cpu)
 		}
 	}
 	return nil
 }
 
-// logOnce returns the calls a second until the last has returned, and until all of it
-// is in the file.
-func logOnce(s settings, l logger, callers int) (rate, end float64, err error) {
+// logOnce is a run of one logger.
+func logOnce(s settings, l logger, callers int) (r logged, err error) {
 	path := filepath.Join(s.dir, "loggers.log")
 	log, finish, err := l.open(path)
 	if err != nil {
-		return 0, 0, err
+		return logged{}, err
 	}
-	begin := time.Now()
+	runtime.GC() // what the round before has left
+	begin, cpu := time.Now(), processTime()
 	var all sync.WaitGroup
 	for c := range callers {
 		all.Go(func() {
@@ -84,15 +99,13 @@ func logOnce(s settings, l logger, callers int) (rate, end float64, err error) {
 		})
 	}
 	all.Wait()
-	called := time.Since(begin)
+	r.rate = loggerLines / time.Since(begin).Seconds()
 	if err := finish(); err != nil {
-		return 0, 0, err
+		return logged{}, err
 	}
-	ended := time.Since(begin)
-	if err := everyLine(path); err != nil {
-		return 0, 0, err
-	}
-	return loggerLines / called.Seconds(), loggerLines / ended.Seconds(), os.Remove(path)
+	r.end = loggerLines / time.Since(begin).Seconds()
+	r.cpu = float64((processTime() - cpu).Nanoseconds()) / 1e3 / loggerLines
+	return r, errors.Join(everyLine(path), os.Remove(path))
 }
 
 // everyLine fails if a line is lost, doubled or torn.
