@@ -42,28 +42,24 @@ func newCompletionCmd() *cobra.Command {
 }
 
 // completeQuery completes a command line of journalctl's options, which cobra
-// does not read.
+// does not read. Values of fields are those in the files that the line reads.
 func completeQuery(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	options := queryOptions()
 	if name, value, found := strings.Cut(word, "="); found && strings.HasPrefix(name, "--") {
 		if o, err := findLong(options, name[2:]); err == nil {
-			return completeValue(o.long, value)
+			return newCompleter(args).value(o.long, value)
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if len(args) > 0 {
+		if o := valueMissing(options, args[len(args)-1]); o != nil && (o.kind == argRequired || o.long == "boot" || !strings.HasPrefix(word, "-")) {
+			return newCompleter(args[:len(args)-1]).value(o.long, word)
+		}
 	}
 	if strings.HasPrefix(word, "-") {
 		return completeOption(options, word), cobra.ShellCompDirectiveNoFileComp
 	}
-	if len(args) > 0 {
-		if o := valueMissing(options, args[len(args)-1]); o != nil {
-			return completeValue(o.long, word)
-		}
-	}
-	fields := []cobra.Completion{
-		"MESSAGE_ID=", "PRIORITY=", "SYSLOG_IDENTIFIER=", "_BOOT_ID=", "_COMM=", "_EXE=", "_HOSTNAME=", "_PID=", "_SYSTEMD_UNIT=",
-		"_SYSTEMD_USER_UNIT=", "_TRANSPORT=", "_UID=",
-	}
-	return startingWith(fields, word), cobra.ShellCompDirectiveNoSpace
+	return newCompleter(args).word(word)
 }
 
 // valueMissing returns the option that word is, when its value is the next word.
@@ -112,8 +108,8 @@ func describe(name string) string {
 	return ""
 }
 
-// completeValue completes the value of an option.
-func completeValue(option, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// value completes the value of an option.
+func (c completer) value(option, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var values []cobra.Completion
 	switch option {
 	case "output":
@@ -128,9 +124,25 @@ func completeValue(option, word string) ([]cobra.Completion, cobra.ShellCompDire
 		values = []cobra.Completion{"today", "yesterday", "-1h", "-1d"}
 	case "lines":
 		values = []cobra.Completion{"all"}
-	case "field", "output-fields":
-		values = []cobra.Completion{"MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "_COMM", "_PID", "_SYSTEMD_UNIT", "_UID"}
-	case "directory":
+	case "field":
+		values = c.names(word, "")
+	case "output-fields":
+		before, last := "", word
+		if i := strings.LastIndexByte(word, ','); i >= 0 {
+			before, last = word[:i+1], word[i+1:]
+		}
+		for _, name := range c.names(last, "") {
+			values = append(values, before+name)
+		}
+	case "unit":
+		values = c.values("", word, "_SYSTEMD_UNIT", "UNIT")
+	case "user-unit":
+		values = c.values("", word, "_SYSTEMD_USER_UNIT", "USER_UNIT")
+	case "identifier", "exclude-identifier":
+		values = c.values("", word, "SYSLOG_IDENTIFIER")
+	case "boot":
+		return c.boots(word), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	case "directory", "root":
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	case "file", "cursor-file":
 		return nil, cobra.ShellCompDirectiveDefault

@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 const exportHelp = `Print entries in the Journal Export Format: query -o export.
@@ -35,11 +38,24 @@ func newExportCmd() *cobra.Command {
 					return cmd.Help()
 				}
 			}
-			return runQuery(cmd.Context(), append([]string{"--output=export"}, argv...), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return runExport(cmd, argv)
 		},
 	}
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		_, _ = fmt.Fprint(cmd.OutOrStdout(), exportHelp)
 	})
 	return cmd
+}
+
+// runExport is a query that says how far it is, where the terminal is not needed
+// for the entries themselves.
+func runExport(cmd *cobra.Command, argv []string) error {
+	var out io.Writer = cmd.OutOrStdout()
+	if !term.IsTerminal(int(os.Stdout.Fd())) {
+		if line := newProgressLine(); line != nil {
+			defer line.clear()
+			out = &meter{w: out, line: line}
+		}
+	}
+	return runQuery(cmd.Context(), append([]string{"--output=export"}, argv...), out, cmd.ErrOrStderr())
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
@@ -47,8 +46,8 @@ FILE@….journal, and FILE.journal begins anew. Every file that was written is p
 			r := &importRun{path: output, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr()}
 			if quiet {
 				r.out = io.Discard
-			} else if term.IsTerminal(int(os.Stderr.Fd())) {
-				r.progress = os.Stderr
+			} else {
+				r.progress = newProgressLine()
 			}
 			if len(args) == 0 {
 				args = []string{"-"}
@@ -77,8 +76,8 @@ type importRun struct {
 	path     string
 	out      io.Writer // lists the files written
 	notes    io.Writer // what was left out
-	progress io.Writer // a terminal, or nil
-	maxSize  uint64    // of a file in bytes; 0: the journal's default
+	progress *progressLine
+	maxSize  uint64 // of a file in bytes; 0: the journal's default
 
 	w       *journal.Writer // nil before the first entry
 	before  uint64          // entries in the current file before this run
@@ -91,21 +90,17 @@ type importRun struct {
 	breaks  uint64 // files ended for the order of their entries
 	invalid uint64 // entries that no file may hold
 	why     error  // of the first of them
-
-	began, shown time.Time
 }
 
 // run imports the files called names. They are opened before anything is
 // written, and the output is with the first entry.
 func (r *importRun) run(ctx context.Context, names []string) error {
-	r.began = time.Now()
-	r.shown = r.began
 	inputs, err := openInputs(names)
 	if err != nil {
 		return err
 	}
 	err = r.files(ctx, inputs)
-	r.clearProgress()
+	r.progress.clear()
 	for _, in := range inputs {
 		_ = in.Close() // only read
 	}
@@ -261,7 +256,9 @@ func (r *importRun) append(ctx context.Context, entries []entry.Entry) error {
 			return err
 		}
 	}
-	r.showProgress()
+	r.progress.show(func(seconds float64) string {
+		return fmt.Sprintf("%s, %.0f/s", plural(r.total, "entries"), float64(r.total)/seconds)
+	})
 	return nil
 }
 
@@ -322,7 +319,7 @@ func (r *importRun) rotate(ctx context.Context, reason string) error {
 	if err := r.w.Archive(ctx); err != nil {
 		return err
 	}
-	r.clearProgress()
+	r.progress.clear()
 	if r.before > 0 {
 		_, _ = fmt.Fprintf(r.out, "%s: the %s that %s held before, and %d new, have moved here: %s\n",
 			archive, plural(r.before, "entries"), r.path, r.written, reason)
@@ -341,7 +338,7 @@ func (r *importRun) rotate(ctx context.Context, reason string) error {
 
 // report says what of an input was left out.
 func (r *importRun) report(c entry.ExportCounts) {
-	r.clearProgress()
+	r.progress.clear()
 	for _, x := range []struct {
 		n    uint64
 		what string
@@ -356,26 +353,5 @@ func (r *importRun) report(c entry.ExportCounts) {
 		if x.n > 0 {
 			_, _ = fmt.Fprintf(r.notes, "tidemark import: %s left out\n", plural(x.n, x.what))
 		}
-	}
-}
-
-// showProgress prints a line on a terminal, a few times a second.
-func (r *importRun) showProgress() {
-	if r.progress == nil {
-		return
-	}
-	now := time.Now()
-	if now.Sub(r.shown) < 200*time.Millisecond {
-		return
-	}
-	r.shown = now
-	rate := float64(r.total) / now.Sub(r.began).Seconds()
-	_, _ = fmt.Fprintf(r.progress, "\r\x1b[K%s, %.0f/s", plural(r.total, "entries"), rate)
-}
-
-// clearProgress takes the line away again.
-func (r *importRun) clearProgress() {
-	if r.progress != nil {
-		_, _ = fmt.Fprint(r.progress, "\r\x1b[K")
 	}
 }

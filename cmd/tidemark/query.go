@@ -183,7 +183,7 @@ func watchSource(j *journal.Journal, dirs, files []string, wants func(path strin
 	if err != nil {
 		return nil, err
 	}
-	if out, ok := stdout.(*os.File); ok {
+	if out, ok := fileOf(stdout); ok {
 		if err := w.HangUp(out); err != nil {
 			return nil, errors.Join(err, w.Close())
 		}

@@ -28,7 +28,7 @@ type queryOutput struct {
 // newQueryOutput begins the output of a. A pager and colours are for terminals.
 func newQueryOutput(a *queryArgs, stdout io.Writer) *queryOutput {
 	out := &queryOutput{columns: 80}
-	file, isFile := stdout.(*os.File)
+	file, isFile := fileOf(stdout)
 	tty := isFile && term.IsTerminal(int(file.Fd()))
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		out.columns = n

@@ -154,5 +154,5 @@ func timeOrNull(usec uint64, loc *time.Location) string {
 	if usec == 0 {
 		return "n/a"
 	}
-	return formatTime(usec, loc)
+	return FormatTime(usec, loc)
 }

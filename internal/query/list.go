@@ -142,7 +142,7 @@ func (l *PeriodList) Table(w *bufio.Writer, loc *time.Location, heading bool, un
 	}
 	for _, i := range l.order() {
 		p := l.periods[i]
-		rows = append(rows, []string{strconv.Itoa(l.index(i)), p.id.String(), formatTime(p.first, loc), formatTime(p.last, loc)})
+		rows = append(rows, []string{strconv.Itoa(l.index(i)), p.id.String(), FormatTime(p.first, loc), FormatTime(p.last, loc)})
 	}
 	var width [4]int
 	for _, r := range rows {
@@ -195,7 +195,7 @@ func (l *PeriodList) JSON(w *bufio.Writer, pretty bool, before, behind string) e
 	return err
 }
 
-// formatTime writes a time as journalctl's lists do.
-func formatTime(usec uint64, loc *time.Location) string {
+// FormatTime writes a time as journalctl's lists do.
+func FormatTime(usec uint64, loc *time.Location) string {
 	return time.UnixMicro(int64(min(usec, 1<<55))).In(loc).Format("Mon 2006-01-02 15:04:05 MST") //nolint:gosec // below 2^63
 }
