@@ -35,6 +35,7 @@ type process struct {
 	Batch  int  // lines per call; it waits for each call
 	Owned  bool // it is the only one
 	Lock   Lock
+	Rotate Rotation
 	Buffer int
 	Short  int // every so many writes keep one byte
 	Fail   int // every so many writes and repairs fail
@@ -70,7 +71,7 @@ func (p *process) line(b []byte, n int) []byte {
 // run appends, and tells after each call on its output how many lines were
 // acknowledged. Writes that fail are tried again; the lines stay in order.
 func (p *process) run() error {
-	w, err := Open(p.Path, Options{FS: &faulty{short: p.Short, fail: p.Fail}, Shared: !p.Owned, Lock: p.Lock, Buffer: p.Buffer, Window: -1})
+	w, err := Open(p.Path, Options{FS: &faulty{short: p.Short, fail: p.Fail}, Shared: !p.Owned, Lock: p.Lock, Rotate: p.Rotate, Buffer: p.Buffer, Window: -1})
 	if err != nil {
 		return err
 	}
