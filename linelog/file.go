@@ -54,8 +54,24 @@ func (w *Writer) open() (*file, error) {
 	return w.openPath(path, w.o.Perm)
 }
 
+// errExchanged says that somebody has renamed or removed a file while it was opened.
+var errExchanged = errors.New("it was exchanged meanwhile")
+
+// openTries is how often a file is opened that is exchanged meanwhile.
+const openTries = 10
+
 // openPath opens a file, which is made with perm if it is not there.
-func (w *Writer) openPath(path string, perm fs.FileMode) (_ *file, err error) {
+func (w *Writer) openPath(path string, perm fs.FileMode) (f *file, err error) {
+	for range openTries {
+		if f, err = w.tryPath(path, perm); !errors.Is(err, errExchanged) {
+			break
+		}
+	}
+	return f, err
+}
+
+// tryPath opens a file twice: what others do to the path in between is errExchanged.
+func (w *Writer) tryPath(path string, perm fs.FileMode) (_ *file, err error) {
 	f := &file{path: path}
 	if f.app, err = w.o.FS.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, perm); err != nil {
 		return nil, err
@@ -63,8 +79,9 @@ func (w *Writer) openPath(path string, perm fs.FileMode) (_ *file, err error) {
 	if f.regular = f.app.Regular(); !f.regular {
 		return f, nil
 	}
-	if f.fix, err = w.o.FS.OpenFile(f.path, os.O_RDWR, 0); err == nil && (!f.app.IsAt(f.path) || !f.fix.IsAt(f.path)) {
-		err = &fs.PathError{Op: "open", Path: f.path, Err: errors.New("it was exchanged meanwhile")}
+	f.fix, err = w.o.FS.OpenFile(f.path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (!f.app.IsAt(f.path) || !f.fix.IsAt(f.path)) {
+		err = &fs.PathError{Op: "open", Path: f.path, Err: errExchanged}
 	}
 	if err == nil {
 		err = w.ready(f)

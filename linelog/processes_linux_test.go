@@ -37,8 +37,9 @@ type process struct {
 	Lock   Lock
 	Rotate Rotation
 	Buffer int
-	Short  int // every so many writes keep one byte
-	Fail   int // every so many writes and repairs fail
+	Reopen bool // it opens its path again after each call
+	Short  int  // every so many writes keep one byte
+	Fail   int  // every so many writes and repairs fail
 }
 
 // TestMain is a process of a test if it is told so, else it runs the tests.
@@ -99,6 +100,11 @@ func (p *process) run() error {
 			time.Sleep(time.Millisecond)
 		}
 		fmt.Println((i + 1) * p.Batch)
+		if p.Reopen {
+			if err := w.Reopen(); err != nil {
+				return err
+			}
+		}
 	}
 	if endless {
 		if _, err := io.Copy(io.Discard, os.Stdin); err != nil { // until it is killed, or told to end
@@ -151,6 +157,22 @@ func (p process) start(t *testing.T, dir *os.File) *running {
 		}
 	}()
 	return r
+}
+
+// reached waits until it was told that n lines are there, and does work meanwhile.
+func (r *running) reached(t *testing.T, n int, work func()) {
+	t.Helper()
+	for r.acked.Load() < int64(n) {
+		select {
+		case <-r.read:
+			if r.acked.Load() < int64(n) {
+				t.Fatalf("a process has ended after %d of %d lines", r.acked.Load(), n)
+			}
+			return
+		case <-time.After(time.Millisecond):
+			work()
+		}
+	}
 }
 
 // end has it end, if it has not, and tells how.
@@ -350,6 +372,83 @@ func TestProcessesWithShortWrites(t *testing.T) {
 	}
 }
 
+// The log is renamed again and again under processes that reopen it: each line is in
+// one of the files.
+func TestProcessesAndRenames(t *testing.T) {
+	dir := t.TempDir()
+	p := process{Path: filepath.Join(dir, "log"), Size: 100, Batch: 10, Reopen: true}
+	all := make([]*running, 4)
+	for i := range all {
+		p.ID = i
+		all[i] = p.start(t, nil)
+	}
+	names := []string{p.Path}
+	want := map[int]int{}
+	for i, r := range all {
+		want[i] = 2000
+		r.reached(t, want[i], func() {
+			name := fmt.Sprintf("%s.%d", p.Path, len(names))
+			if os.Rename(p.Path, name) == nil {
+				names = append(names, name)
+			}
+		})
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	}
+	var text []byte
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil && (name != p.Path || !errors.Is(err, fs.ErrNotExist)) {
+			t.Error(err)
+		}
+		if len(b) > 0 && b[len(b)-1] != '\n' {
+			t.Errorf("%s ends in a part of a line", name)
+		}
+		text = append(text, b...)
+	}
+	if len(names) < 3 {
+		t.Fatalf("%d files", len(names))
+	}
+	f := examine(t, text)
+	f.chaos = 0 // two processes do not reopen at the same time
+	f.check(t, want, true)
+}
+
+// The log is cut to nothing again and again under processes that write to it, as
+// copytruncate does: no NULs, and every line that is there is whole.
+func TestProcessesAndTruncation(t *testing.T) {
+	p := process{Path: filepath.Join(t.TempDir(), "log"), Size: 100, Batch: 30, Short: 5}
+	all := make([]*running, 4)
+	for i := range all {
+		p.ID = i
+		all[i] = p.start(t, nil)
+	}
+	for i, r := range all {
+		r.reached(t, 2000, func() {
+			if err := os.Truncate(p.Path, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+			}
+		})
+		if err := r.end(); err != nil {
+			t.Errorf("process %d: %v", i, err)
+		}
+	}
+	p.ID, p.Lines = 5, 30
+	if err := p.start(t, nil).end(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(p.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := examine(t, b)
+	if f.chaos = 0; len(f.lines[5]) != 30 {
+		t.Errorf("%d lines of the last process, want 30", len(f.lines[5]))
+	}
+	f.check(t, nil, false)
+}
+
 // rounds is how many rounds of kills a test makes: TIDEMARK_SEEDS, or few.
 func rounds(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("TIDEMARK_SEEDS")); err == nil {
@@ -429,8 +528,8 @@ func crashRound(t *testing.T, p process, writers, victims int, seed uint64) foun
 		p.ID = i
 		all[i] = p.start(t, nil)
 	}
-	for all[0].acked.Load() == 0 || all[writers-1].acked.Load() == 0 {
-		time.Sleep(100 * time.Microsecond)
+	for _, v := range all {
+		v.reached(t, 1, func() {})
 	}
 	time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond)
 	for _, v := range all[:victims] {

@@ -1,14 +1,22 @@
 package linelog
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-log/tidemark/internal/vfs/hookfs"
+	"github.com/tidemark-log/tidemark/settle"
 )
 
 // opened returns a log as a client opens it.
@@ -110,5 +118,66 @@ func TestRepair(t *testing.T) {
 	}
 	if b, err := os.ReadFile(path); string(b) != "whole\n#or\n" || err != nil {
 		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// A caller that waits for nothing makes no call of the file system, whatever it gives:
+// they all come from the settlers' goroutines.
+func TestCallersMakeNoCalls(t *testing.T) {
+	for name, o := range map[string]Options{
+		"owned":  {Sync: settle.All(), Rotate: Rotation{Size: 100_000, Compression: Plain, Keep: 2}},
+		"shared": {Shared: true, Sync: settle.Every(time.Millisecond), Window: -1},
+		"flock":  {Shared: true, Sync: settle.All(), Lock: LockFlock},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls, bad atomic.Int64
+			fs := new(hookfs.FS)
+			fs.Set(func(string, string) error {
+				calls.Add(1)
+				if bytes.Contains(debug.Stack(), []byte("linelog.callers(")) {
+					bad.Add(1)
+				}
+				return nil
+			})
+			o.FS = fs
+			w, err := Open(filepath.Join(t.TempDir(), "log"), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := calls.Load()
+			callers(t, w)
+			if err := w.Sync(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if n := calls.Load() - before; bad.Load() > 0 || n < 10 {
+				t.Errorf("%d of %d calls were made by callers", bad.Load(), n)
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// callers gives w lines in every way that waits for nothing.
+func callers(t *testing.T, w *Writer) {
+	s := w.Stream()
+	line := bytes.Repeat([]byte("x"), 99)
+	for range 3000 {
+		_, err := w.Append(context.Background(), line)
+		if err == nil {
+			_, err = w.Write(append(line, '\n'))
+		}
+		if err == nil {
+			_, err = s.Write(line[:50])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Stats()
+		w.Pos()
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }

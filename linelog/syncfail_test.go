@@ -73,7 +73,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	r := newRig(t, Options{}, nil)
 	r.fs.SetSpace(0)
 	r.put("lost\n")
-	if err := r.Close(); !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(err.Error(), ": 5 bytes of lines are lost") {
+	if err := r.Close(); !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(err.Error(), ": lines lost: 1 (5 bytes)") {
 		t.Errorf("Close = %v", err)
 	}
 	if err := r.Close(); !errors.Is(err, syscall.ENOSPC) {

@@ -146,23 +146,34 @@ func (f *file) tidy() error {
 	if f.started && !sole {
 		return nil
 	}
-	size, err := f.app.Size()
-	if err != nil || f.started && size == f.end {
-		return err
-	}
-	ragged, err := f.ragged(size)
-	if err != nil {
-		return err
-	}
-	f.end, f.lead = size, ragged && !sole
-	if ragged && sole {
-		if err := f.findTail(size); err != nil {
+	for looks := 1; ; looks++ {
+		size, err := f.app.Size()
+		if err != nil || f.started && size == f.end {
 			return err
 		}
-		return f.repair()
+		ragged, err := f.ragged(size)
+		if err != nil {
+			return err
+		}
+		f.end, f.lead = size, ragged && !sole
+		switch {
+		case !ragged:
+			return nil
+		case sole:
+			if err := f.findTail(size); err != nil {
+				return err
+			}
+			return f.repair()
+		case looks == maxLooks:
+			return nil
+		}
+		// On most file systems a write of nothing waits for the one in progress.
+		f.app.Append(nil) //nolint:errcheck // the next look tells
 	}
-	return nil
 }
+
+// maxLooks is how often the end of a shared file is looked at before a newline more.
+const maxLooks = 3
 
 // ragged reports whether the file, up to size, ends in the middle of a line.
 func (f *file) ragged(size int64) (bool, error) {

@@ -489,7 +489,19 @@ func (w *Writer) shut() error {
 	case err == nil:
 		return nil
 	case w.q.held > 0:
-		return fmt.Errorf("close line log: %w: %d bytes of lines are lost", err, w.q.held)
+		return fmt.Errorf("close line log: %w: lines lost: %d (%d bytes)", err, w.unwritten(), w.q.held)
 	}
 	return fmt.Errorf("close line log: %w", err)
+}
+
+// unwritten counts the lines that are accepted and not written. Called with io and mu
+// held.
+func (w *Writer) unwritten() (lines uint64) {
+	if w.stage != nil {
+		lines = w.stage.lines
+	}
+	for _, c := range w.q.parts {
+		lines += c.lines
+	}
+	return lines
 }
