@@ -79,7 +79,7 @@ func (p *process) run() error {
 	// All is prepared, so that it writes most of the time.
 	lines, endless := p.Lines, p.Lines == 0
 	if endless {
-		lines = max(p.Batch*20, 2000)
+		lines = max(p.Batch*8, 2000)
 	}
 	var calls [][]byte
 	for n := 0; n < lines; {
@@ -463,7 +463,8 @@ func rounds(few int) int {
 // line that another has left, and have had no time to mark it: such a line may be torn,
 // and is none that was acknowledged.
 func TestCrashWriters(t *testing.T) {
-	lines, batches := process{Size: 200, Batch: 1}, process{Size: 200, Batch: 600}
+	// One line a write, and 64 KiB a write.
+	lines, batches := process{Size: 200, Batch: 50, Buffer: 250}, process{Size: 200, Batch: 3000}
 	for _, tt := range []struct {
 		name    string
 		writers int
@@ -558,6 +559,9 @@ func crashRound(t *testing.T, p process, writers, victims int, seed uint64) foun
 	b, err := os.ReadFile(p.Path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := os.Remove(p.Path); err != nil {
+		t.Error(err)
 	}
 	f := examine(t, b)
 	f.acked = acked
