@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -119,16 +121,8 @@ func benchDir(ctx context.Context, s settings) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	all := generated()
-	for i := range dirFiles {
-		in := filepath.Join(s.dir, "dir.export")
-		if err := generateFrom(all, in, dirEntries); err != nil {
-			return err
-		}
-		out, err := exec.CommandContext(ctx, s.tidemark, "import", "-q", "-o", filepath.Join(dir, fmt.Sprintf("part%03d.journal", i)), in).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
+	if err := writeArchives(ctx, s, dir); err != nil {
+		return err
 	}
 	fmt.Printf("\n## dir: %d files of %d entries in one directory; medians of %d interleaved runs\n\n", dirFiles, dirEntries, 2*s.rounds)
 	var rows []sidesOf
@@ -147,4 +141,56 @@ func benchDir(ctx context.Context, s settings) error {
 		})
 	}
 	return errors.Join(compare(ctx, s, rows), os.RemoveAll(dir))
+}
+
+// writeArchives fills a directory as journald leaves it: with files of one
+// sequence, each of which goes on where the one before ends.
+func writeArchives(ctx context.Context, s settings, dir string) error {
+	all := generated()
+	in := filepath.Join(s.dir, "dir.export")
+	o := journal.Options{MachineID: entry.ID{1}}
+	for range dirFiles {
+		if err := generateFrom(all, in, dirEntries); err != nil {
+			return err
+		}
+		w, err := journal.Create(filepath.Join(dir, "system.journal"), o)
+		if err != nil {
+			return err
+		}
+		if err := appendExport(ctx, w, in); err != nil {
+			return errors.Join(err, w.Close())
+		}
+		o.SeqnumID, o.Seqnum = w.Seqnum()
+		err = w.Rename(filepath.Join(dir, journal.ArchiveName("system", o.SeqnumID, w.HeadSeqnum(), w.HeadRealtime())))
+		if err == nil {
+			err = w.Archive(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return os.Remove(in)
+}
+
+// appendExport appends the entries of a file in the export format.
+func appendExport(ctx context.Context, w *journal.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	r := entry.NewExportReader(f, entry.ExportOptions{})
+	for {
+		var b entry.ExportBatch
+		err := r.NextBatch(&b)
+		if _, _, appendErr := w.Append(ctx, b.Entries); appendErr != nil {
+			return appendErr
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"io"
+	"os"
 )
 
 // Reading by pread goes through windows of the file: aligned blocks that are
@@ -55,9 +56,11 @@ type access struct {
 	size  func() int64
 	end   uint64 // bytes of the file, as known; never more than it had
 	m     []byte // the mapping; nil: windows
+	lazy  bool   // to be mapped when mapAfter windows have been read
+	loads int    // windows read, while lazy
 	pool  *windowPool
-	slots [windowSlots]*window
-	spill []byte // for what lies across windows
+	slots []*window // windowSlots, made with the first
+	spill []byte    // for what lies across windows
 }
 
 // errBeyond says that the file ends before the bytes asked for.
@@ -143,9 +146,29 @@ func readError(err error) error {
 	return err
 }
 
+// mapAfter is how many windows are read of a file before it is mapped: of most of
+// the files in a directory a query needs a few.
+const mapAfter = 24
+
+// mapDue maps a file that is read more than a little.
+func (a *access) mapDue() {
+	if a.loads++; a.loads < mapAfter {
+		return
+	}
+	a.lazy = false
+	if osf, ok := a.r.(*os.File); ok {
+		if m, err := mapFile(osf, int64(a.end)); err == nil { //nolint:gosec // a file's size
+			a.m = m
+		}
+	}
+}
+
 // load returns the window that holds block.
 func (a *access) load(block uint64) (*window, error) {
 	slot := int(block % windowSlots)
+	if a.slots == nil {
+		a.slots = make([]*window, windowSlots)
+	}
 	w := a.slots[slot]
 	if w != nil && w.block == block {
 		return w, nil
@@ -157,6 +180,9 @@ func (a *access) load(block uint64) (*window, error) {
 		w = a.pool.get()
 		w.owner, w.slot = a, slot
 		a.slots[slot] = w
+	}
+	if a.lazy {
+		a.mapDue()
 	}
 	// Until it is read the window must not be found under either number.
 	w.block, w.n = ^uint64(0), 0

@@ -12,7 +12,7 @@ type dataCache struct {
 	sets []dataCacheSet // dataCacheSets, made at the first put
 	// slabs hold the payloads in two generations. When the young one is full it
 	// becomes the old one, and what is asked for of the old one moves on.
-	slabs [2][]byte // dataCacheSlab bytes each
+	slabs [2][]byte // dataCacheSlab bytes each, made when they are needed
 	young uint64    // generation that is being filled, from 2 on; it is in slabs[young%2]
 	fill  uint64    // bytes used of it
 	files uint64    // tags handed out
@@ -75,7 +75,6 @@ func (c *dataCache) set(key uint64) *dataCacheSet {
 func (c *dataCache) find(key uint64) (s *dataCacheSet, ok bool) {
 	if c.sets == nil {
 		c.sets = make([]dataCacheSet, dataCacheSets)
-		c.slabs = [2][]byte{make([]byte, dataCacheSlab), make([]byte, dataCacheSlab)}
 		c.young = 2
 	}
 	s = c.set(key)
@@ -108,9 +107,13 @@ func (c *dataCache) keep(p []byte) ([]byte, dataCacheAt) {
 	if n >= dataCacheMax || n > dataCacheSlab-c.fill {
 		return nil, 0
 	}
+	slab := &c.slabs[c.young%2]
+	if *slab == nil {
+		*slab = make([]byte, dataCacheSlab)
+	}
 	i := c.fill
 	c.fill += n
-	q := c.slabs[c.young%2][i:c.fill:c.fill]
+	q := (*slab)[i:c.fill:c.fill]
 	copy(q, p)
 	return q, dataCacheAt(c.young<<(dataCacheSlabBits+dataCacheLenBits) | i<<dataCacheLenBits | n)
 }

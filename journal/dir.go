@@ -62,16 +62,41 @@ func (o ReadOptions) OpenDir(dirs ...string) (*Journal, error) {
 			break
 		}
 		paths, j.skipped = now, unlisted
-		for _, p := range paths {
-			if err := j.Add(p); err != nil {
-				j.skipped = append(j.skipped, err)
-			}
-		}
+		j.skipped = append(j.skipped, j.addAll(paths)...)
 	}
 	if !stable { // what has gone has another name, or was removed
 		j.skipped = slices.DeleteFunc(j.skipped, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })
 	}
 	return j, nil
+}
+
+// addAll adds files, and returns the errors of those that it could not. The first
+// files of a Journal are opened at once, without looking for each among the others.
+func (j *Journal) addAll(paths []string) (failed []error) {
+	if len(j.files)+len(j.limbo) > 0 {
+		for _, p := range paths {
+			if err := j.Add(p); err != nil {
+				failed = append(failed, err)
+			}
+		}
+		return failed
+	}
+	seen := make(map[fileIdentity]*File, len(paths))
+	for _, p := range paths {
+		f, err := j.opts.OpenFile(p)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if known := seen[f.id]; known != nil && f.id != (fileIdentity{}) {
+			known.name = p // as Add has it
+			_ = f.Close()
+			continue
+		}
+		seen[f.id] = f
+		j.AddFile(f)
+	}
+	return failed
 }
 
 // listDirs lists what OpenDir is to open, and why directories could not be listed.

@@ -42,5 +42,6 @@ func catchFault(fn func() error) (err error) {
 // afterFault stops reading f through its mapping.
 func (f *File) afterFault() {
 	f.dropMap()
+	f.lazy = false
 	f.end = uint64(max(f.size(), 0))
 }

@@ -42,6 +42,7 @@ type File struct {
 	dec    *blob.Decoder
 	cache  *dataCache // nil: none
 	tag    uint64     // of this file in cache
+	mapped bool       // opened with Map: whatever reads it is guarded
 	// lent counts the Readers that read through the mapping; retired are mappings
 	// that took the place of others meanwhile.
 	lent    int
@@ -107,11 +108,7 @@ func (o ReadOptions) fileOf(osf *os.File, path string) (*File, error) {
 		access: access{r: osf, size: size},
 		name:   path, closer: osf, id: identityOf(st),
 	}
-	if o.Map {
-		if m, err := mapFile(osf, st.Size()); err == nil {
-			f.m = m
-		}
-	}
+	f.mapped, f.lazy = o.Map, o.Map
 	if err := f.open(); err != nil {
 		f.dropMap()
 		return nil, err
@@ -132,7 +129,7 @@ func NewFile(r io.ReaderAt, size func() int64, name string) (*File, error) {
 func (f *File) open() error {
 	f.dec = &blob.Decoder{}
 	var err error
-	if f.m != nil {
+	if f.mapped {
 		err = guardFault(f, f.refresh)
 	} else {
 		err = f.refresh()
@@ -228,7 +225,7 @@ func (f *File) readFailed(off uint64, err error) error {
 // are seen. It reports whether there may be any.
 func (f *File) Refresh() (grown bool, err error) {
 	old, oldTail := f.n, f.hdr.TailObjectOffset
-	if f.m != nil {
+	if f.mapped {
 		err = guardFault(f, f.refresh)
 	} else {
 		err = f.refresh()

@@ -60,6 +60,7 @@ func (j *Journal) Remove(path string) bool {
 		return false
 	}
 	c := j.files[i]
+	j.unchain()
 	j.files = slices.Delete(j.files, i, i+1)
 	j.renumber()
 	if c == j.current {

@@ -143,7 +143,7 @@ func (j *Journal) SetMatch(m Match) {
 func (j *Journal) detach() {
 	for _, c := range slices.Concat(j.files, j.limbo) {
 		c.state, c.late, c.pos = stateFresh, false, 0
-		c.head = entryHead{}
+		c.head, c.rest = entryHead{}, nil
 	}
 	clear(j.heap.list)
 	j.heap.list = j.heap.list[:0]
@@ -316,8 +316,12 @@ func (j *Journal) advanceTop() {
 	}
 	if c.state == stateCandidate {
 		j.heap.fix()
-	} else {
-		j.heap.pop()
+		return
+	}
+	j.heap.pop()
+	if rest := c.rest; len(rest) > 0 {
+		c.rest = nil
+		j.startChain(rest)
 	}
 }
 
@@ -327,32 +331,13 @@ func (j *Journal) kill(c *cursor, err error) {
 	c.state = stateDead
 }
 
-// prepareAll finds candidates in the files that have none.
-func (j *Journal) prepareAll() {
-	j.pending = false
-	for _, c := range j.files {
-		var err error
-		switch {
-		case c.state == stateFresh:
-			err = j.prepare(c)
-		case c.state == stateTail && j.dir == down && c.grown():
-			err = c.resume(j.dir)
-		default:
-			continue
-		}
-		if err != nil {
-			j.kill(c, err)
-		}
-		if c.state == stateCandidate {
-			j.heap.push(c)
-		}
-	}
-}
-
 // prepare finds the first entry of a file beyond the present place.
 func (j *Journal) prepare(c *cursor) error {
 	loc := j.loc
-	if c.late && j.dir == down {
+	switch {
+	case c.state == stateDeferred:
+		loc = c.from
+	case c.late && j.dir == down:
 		loc = j.lateLocation(c)
 	}
 	if err := c.place(&loc, j.dir); err != nil {

@@ -16,6 +16,7 @@ const (
 	statePicked                       // head has been delivered
 	stateTail                         // behind its last entry, until the file grows
 	stateDead                         // given up
+	stateDeferred                     // of a chain, and not at its turn yet
 )
 
 // cursor is the place of a Journal in one of its files.
@@ -33,6 +34,9 @@ type cursor struct {
 	seen uint64    // File.Entries when the end was met
 	tick int       // File.generation when the end was met
 	seq  uint64    // seqnum of the entry of this file delivered last; 0: none
+
+	rest []*cursor // what follows c in its chain
+	from location  // in stateDeferred: where reading began
 
 	plan *plan // evaluates the match in this file; nil: every entry matches
 }
@@ -63,6 +67,9 @@ func (c *cursor) place(loc *location, dir direction) error {
 func (c *cursor) settleAt(dir direction) error {
 	if c.ord >= c.f.Entries() { // also -1, going up
 		c.end(dir)
+		if c.plan == nil {
+			return nil
+		}
 		off, err := c.f.lastEntry()
 		if err != nil {
 			return c.f.damaged(err)

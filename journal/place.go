@@ -52,8 +52,11 @@ func (j *Journal) NewReader() *Reader {
 	for _, c := range j.files {
 		f := c.f
 		own := &File{
-			access: access{r: f.r, size: f.size, end: f.end, m: f.m, pool: pool},
-			name:   f.name, hdr: f.hdr, dec: dec,
+			access: access{r: f.r, size: f.size, end: f.end, m: f.m, lazy: f.lazy, pool: pool},
+			name:   f.name, hdr: f.hdr, dec: dec, mapped: f.mapped,
+		}
+		if f.m != nil {
+			own.lent = 1 // the mapping belongs to f
 		}
 		own.useCache(cache)
 		f.lent++
@@ -75,6 +78,9 @@ func (r *Reader) Close() {
 		f.badFields += own.badFields
 		f.lent--
 		f.unmapRetired()
+		if own.lent == 0 {
+			own.dropMap()
+		}
 		own.release()
 	}
 	r.of, r.files = nil, nil
@@ -96,9 +102,7 @@ func (r *Reader) read(p *Place, want *wanted) (*entry.Entry, bool) {
 	r.fs.trim()
 	err := r.fields(f, p, want)
 	for err == errFault && f.m != nil { //nolint:errorlint // never wrapped
-		// The mapping belongs to the Journal. From here on by pread.
-		f.m = nil
-		f.end = uint64(max(f.size(), 0)) //nolint:gosec // not negative
+		f.afterFault()
 		err = r.fields(f, p, want)
 	}
 	if err != nil {
@@ -123,7 +127,7 @@ func (r *Reader) fields(f *File, p *Place, want *wanted) error {
 		}
 		return f.readFields(&p.head, &r.fs, want)
 	}
-	if f.m == nil {
+	if !f.mapped {
 		return read()
 	}
 	return catchFault(read)

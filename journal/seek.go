@@ -37,6 +37,9 @@ type location struct {
 // is not before loc (down), or one more than the last that is not behind it
 // (up). Either is in [0, Entries()].
 func (f *File) find(loc *location, dir direction) (uint64, error) {
+	if i, ok := f.beyond(loc, dir); ok {
+		return i, nil
+	}
 	f.ready()
 	n := f.Entries()
 	switch {
@@ -44,14 +47,16 @@ func (f *File) find(loc *location, dir direction) (uint64, error) {
 		return 0, nil
 	case loc.kind == atTail:
 		return n, nil
-	case loc.has&(entry.HasSeqnumID|entry.HasSeqnum) == entry.HasSeqnumID|entry.HasSeqnum && loc.seqnumID == f.hdr.SeqnumID:
-		return f.bisect(dir, func(h *entryHead) int { return cmpU64(h.seqnum, loc.seqnum) })
 	}
-	if loc.has&(entry.HasBootID|entry.HasMonotonic) == entry.HasBootID|entry.HasMonotonic {
+	switch loc.by(f) {
+	case bySeqnum:
+		return f.bisect(dir, func(h *entryHead) int { return cmpU64(h.seqnum, loc.seqnum) })
+	case byMonotonic:
 		i, ok, err := f.findMonotonic(loc.boot, loc.monotonic, dir)
 		if ok || err != nil {
 			return i, err
 		}
+	case byRealtime, byNothing:
 	}
 	if loc.has&entry.HasRealtime != 0 {
 		return f.bisect(dir, func(h *entryHead) int { return cmpU64(h.realtime, loc.realtime) })
@@ -60,6 +65,31 @@ func (f *File) find(loc *location, dir direction) (uint64, error) {
 		return 0, nil
 	}
 	return n, nil
+}
+
+// ordering is what a location is looked for by.
+type ordering uint8
+
+const (
+	byNothing ordering = iota
+	bySeqnum
+	byMonotonic // if the file has that boot, else by realtime
+	byRealtime
+)
+
+// by returns what a place in f is found by.
+func (loc *location) by(f *File) ordering {
+	const seqnum, monotonic = entry.HasSeqnumID | entry.HasSeqnum, entry.HasBootID | entry.HasMonotonic
+	switch {
+	case loc.has&seqnum == seqnum && loc.seqnumID == f.hdr.SeqnumID:
+		return bySeqnum
+	case loc.has&monotonic == monotonic:
+		return byMonotonic
+	case loc.has&entry.HasRealtime != 0:
+		return byRealtime
+	default:
+		return byNothing
+	}
 }
 
 // bisect returns the number of entries for which cmp is negative (down), or
