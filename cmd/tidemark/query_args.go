@@ -108,19 +108,41 @@ func (a *queryArgs) setRoot(v string) error {
 }
 
 func (a *queryArgs) setFacility(v string) error {
-	if v == "help" {
-		a.action = actFacilities
-		return nil
+	for word := range strings.SplitSeq(v, ",") {
+		if word == "help" {
+			a.action = actFacilities
+			return nil
+		}
+		list, err := query.ParseFacilities(word)
+		if err != nil {
+			return withHint(err, "--facility=help lists them")
+		}
+		a.query.Facilities = append(a.query.Facilities, list...)
 	}
-	list, err := query.ParseFacilities(v)
-	a.query.Facilities = append(a.query.Facilities, list...)
-	return withHint(err, "--facility=help lists them")
+	return nil
+}
+
+// emptyValue is an optional value that was given and is empty, as in --lines=; it
+// cannot be typed. An empty one was not given.
+const emptyValue = "\x00"
+
+// orElse is an optional value, or what it means that there is none.
+func orElse(v, none string) string {
+	switch v {
+	case "":
+		return none
+	case emptyValue:
+		return ""
+	default:
+		return v
+	}
 }
 
 func (a *queryArgs) setCase(v string) error {
+	v = orElse(v, "yes")
 	sensitive, err := config.ParseBool(v)
 	switch {
-	case v == "" || sensitive:
+	case sensitive:
 		a.fold = query.CaseSensitive
 	case err == nil:
 		a.fold = query.CaseInsensitive
@@ -222,7 +244,7 @@ func setLong(options []queryOption, a *queryArgs, word string, argv []string) ([
 	case hasValue && found.kind == argNone:
 		return nil, fmt.Errorf("option '--%s' doesn't allow an argument", found.long)
 	case hasValue && value == "" && found.kind == argOptional:
-		return argv, found.set(a, " ") // an empty value, which is not none
+		return argv, found.set(a, emptyValue)
 	case hasValue || found.kind == argNone:
 		return argv, found.set(a, value)
 	case found.kind == argOptional:

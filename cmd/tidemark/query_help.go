@@ -82,7 +82,7 @@ Commands:
       --verify             Check the files for damage
       --sync               Have the daemon write everything to the disk
       --rotate             Have the daemon begin new files
-      --vacuum-size=SIZE   Remove the oldest archives until they take no more
+      --vacuum-size=SIZE   Remove the oldest archives until all files take no more
       --vacuum-time=AGE    Remove archives that are older
       --vacuum-files=N     Remove the oldest archives until N files are left
       --flush              Nothing: there is one place for logs

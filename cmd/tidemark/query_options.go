@@ -69,10 +69,7 @@ func filterOptions() []queryOption {
 		{0, "after-cursor", argRequired, func(a *queryArgs, v string) error { return setCursor(&a.query.AfterCursor, v) }, nil},
 		{0, "cursor-file", argRequired, func(a *queryArgs, v string) error { a.query.CursorFile = v; return nil }, nil},
 		{'b', "boot", argOptional, func(a *queryArgs, v string) (err error) {
-			if v == "" {
-				v = "0"
-			}
-			a.query.Boot, err = query.ParseBoot(v)
+			a.query.Boot, err = query.ParseBoot(orElse(v, "0"))
 			return err
 		}, func(word string) bool { _, err := query.ParseBoot(word); return err == nil }},
 		{0, "this-boot", argNone, flag(func(a *queryArgs) { a.query.Boot = query.Boot{Set: true} }), nil},
@@ -118,10 +115,7 @@ func outputOptions() []queryOption {
 			return nil
 		}, nil},
 		{'n', "lines", argOptional, func(a *queryArgs, v string) (err error) {
-			if v == "" {
-				v = "10"
-			}
-			a.query.Lines, a.query.Oldest, err = query.ParseLines(v)
+			a.query.Lines, a.query.Oldest, err = query.ParseLines(orElse(v, "10"))
 			return err
 		}, func(word string) bool { _, _, err := query.ParseLines(word); return err == nil }},
 		{'r', "reverse", argNone, flag(func(a *queryArgs) { a.query.Reverse = true }), nil},

@@ -30,7 +30,7 @@ limits given. Files that are being written are never removed: with --rotate the
 daemon begins new ones first, so that what was written so far can go. Without DIR
 it is the daemon's data directory; DIR's subdirectories named by a machine id are
 cleaned too, each by itself.`,
-		Example: `  tidemark vacuum --size 500M               # until archives take 500 MiB or less
+		Example: `  tidemark vacuum --size 500M               # until all files take 500 MiB or less
   tidemark vacuum --age 2weeks --dry-run    # what would go
   tidemark vacuum --count 20 --rotate /var/log/tidemark`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +58,7 @@ cleaned too, each by itself.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&size, "size", "", "`SIZE` that archives may take: 512M, 2G, or 10% of the file system")
+	f.StringVar(&size, "size", "", "`SIZE` that all files may take: 512M, 2G, or 10% of the file system")
 	f.StringVar(&age, "age", "", "`AGE` that an archive may reach, counted from its first entry: 90min, 2weeks")
 	f.Uint64Var(&count, "count", 0, "`N` files that may stay, those being written included")
 	f.BoolVar(&rotate, "rotate", false, "have the daemon begin new files first")

@@ -16,7 +16,7 @@ import (
 
 // Stay says which archives a Vacuum leaves; zero values limit nothing.
 type Stay struct {
-	// Bytes is what archives may occupy.
+	// Bytes is what all files may occupy; current ones count, and stay.
 	Bytes uint64
 	// Age is how old the first entry of an archive may be.
 	Age time.Duration
@@ -40,17 +40,14 @@ type Gone struct {
 // removed before an error is returned with it.
 func Vacuum(fsys vfs.FS, dir string, stay Stay, now time.Time, dry bool) ([]Gone, error) {
 	v := vacuum{fs: fsys, dir: dir, dry: dry}
-	files, current, err := v.list()
+	files, err := v.list()
 	if err != nil {
 		return nil, err
 	}
-	var sum uint64
-	for _, f := range files {
-		sum += f.size
-	}
+	sum := v.size
 	nowUsec := uint64(max(now.UnixMicro(), 0)) //nolint:gosec // not negative
 	for i, f := range files {
-		left := uint64(current + len(files) - i) //nolint:gosec // a count
+		left := uint64(v.current + len(files) - i) //nolint:gosec // a count
 		old := stay.Age > 0 && since(f.realtime, nowUsec) > stay.Age
 		if !old && (stay.Bytes == 0 || sum <= stay.Bytes) && (stay.Files == 0 || left <= stay.Files) {
 			break
@@ -72,47 +69,57 @@ type vacuum struct {
 	dir  string
 	dry  bool
 	gone []Gone
+
+	current int    // files that are no archives
+	size    uint64 // of all files that hold entries, in bytes
 }
 
 // list returns the archives that hold entries, the oldest first, having removed
-// those that hold none. current counts the other files.
-func (v *vacuum) list() (files []stored, current int, err error) {
+// those that hold none.
+func (v *vacuum) list() (files []stored, err error) {
 	entries, err := v.fs.ReadDir(v.dir)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	for _, e := range entries {
 		if !e.Type().IsRegular() || !isJournal(e.Name()) {
-			continue
-		}
-		f, archived := parseStored(e.Name())
-		if !archived {
-			current++
 			continue
 		}
 		info, err := e.Info()
 		if err != nil {
 			continue // removed meanwhile
 		}
+		f, archived := parseStored(e.Name())
 		f.size = blocks(info)
+		if !archived {
+			v.keep(f)
+			continue
+		}
 		f.realtime = min(f.realtime, uint64(max(info.ModTime().UnixMicro(), 0))) //nolint:gosec // not negative
 		empty, busy, err := v.look(f.name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return nil, 0, err
+			return nil, err
 		case busy && !f.aside():
-			current++
+			v.keep(f)
 		case empty:
 			if err := v.remove(f, true); err != nil {
-				return nil, 0, err
+				return nil, err
 			}
 		default:
 			files = append(files, f)
+			v.size += f.size
 		}
 	}
 	slices.SortStableFunc(files, older)
-	return files, current, nil
+	return files, nil
+}
+
+// keep counts a file that stays.
+func (v *vacuum) keep(f stored) {
+	v.current++
+	v.size += f.size
 }
 
 // isJournal reports whether a file of this name is one of journald's kinds.

@@ -77,12 +77,12 @@ func TestVacuumElsewhere(t *testing.T) {
 		gone int
 	}{
 		"nothing is too much": {Stay{Bytes: 1 << 20, Age: 31 * 24 * time.Hour, Files: 9}, 1},
-		"size":                {Stay{Bytes: 3 * 4096}, 3},
-		"a byte less":         {Stay{Bytes: 3*4096 - 1}, 4},
+		"size":                {Stay{Bytes: 7 * 4096}, 3},
+		"a byte less":         {Stay{Bytes: 7*4096 - 1}, 4},
 		"age":                 {Stay{Age: 12 * 24 * time.Hour}, 4},
 		"count":               {Stay{Files: 6}, 4}, // four of which are not archives
 		"all":                 {Stay{Files: 1}, 6},
-		"any of them":         {Stay{Bytes: 4 * 4096, Age: 12 * 24 * time.Hour, Files: 8}, 4},
+		"any of them":         {Stay{Bytes: 8 * 4096, Age: 12 * 24 * time.Hour, Files: 8}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
