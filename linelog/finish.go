@@ -20,14 +20,23 @@ import (
 // An archive is FILE.TIME, then FILE.TIME.zst, then with Numbered FILE.1.zst; each
 // step is a rename of something whole.
 func (w *Writer) finishEffect(upTo uint64) (uint64, error) {
-	defer w.tell()
+	w.finishAll()
+	w.rotateFailed(w.rot.failures...)
+	clear(w.rot.failures)
+	w.rot.failures = w.rot.failures[:0]
+	w.tell()
+	return upTo, nil
+}
+
+// finishAll is the effect, whose errors are gathered.
+func (w *Writer) finishAll() {
 	w.io.Lock()
 	path := w.rot.path
 	w.io.Unlock()
 	list, err := w.archives(path)
 	if err != nil {
-		w.rotateFailed(fmt.Errorf("look for rotated files: %w", err))
-		return upTo, nil
+		w.rot.failures = append(w.rot.failures, fmt.Errorf("look for rotated files: %w", err))
+		return
 	}
 	// First the list, then who is not synced yet: one that is rotated in between is in
 	// neither.
@@ -44,14 +53,14 @@ func (w *Writer) finishEffect(upTo uint64) (uint64, error) {
 		w.sweep(path)
 		w.mend(list)
 	}
+	// First what is not to be compressed any more.
+	list = w.prune(list, len(busy))
 	for i := range list {
 		w.pack(&list[i])
 	}
-	if w.o.Rotate.Naming == Numbered && !w.renumber(path, list) {
-		return upTo, nil
+	if w.o.Rotate.Naming == Numbered {
+		w.renumber(path, list)
 	}
-	w.prune(list, len(busy))
-	return upTo, nil
 }
 
 // unsynced are the paths of archives that are still in use.
@@ -70,11 +79,11 @@ func (w *Writer) unsynced() map[string]bool {
 	return busy
 }
 
-// try calls f and takes note of its error.
+// try calls f and takes note of its error. Called by the effect.
 func (w *Writer) try(what string, f func() error) bool {
 	err := f()
 	if err != nil {
-		w.rotateFailed(fmt.Errorf("%s: %w", what, err))
+		w.rot.failures = append(w.rot.failures, fmt.Errorf("%s: %w", what, err))
 	}
 	return err == nil
 }
@@ -225,8 +234,9 @@ func (w *Writer) rename(a *archive, to string) bool {
 
 // renumber gives numbers to the archives that have none, the oldest first. Those
 // with numbers make room: up to the first that is free each takes the next. A crash
-// in between leaves one free, and nothing twice.
-func (w *Writer) renumber(path string, list []archive) bool {
+// in between leaves one free, and nothing twice. An error ends it, since the order is
+// to stay.
+func (w *Writer) renumber(path string, list []archive) {
 	for i := range list {
 		if list[i].number > 0 {
 			continue
@@ -239,36 +249,38 @@ func (w *Writer) renumber(path string, list []archive) bool {
 		for j := first; j <= i; j++ {
 			number := i - j + 1
 			if !w.rename(&list[j], fmt.Sprintf("%s.%d", path, number)) {
-				return false
+				return
 			}
 			list[j].number, list[j].stamp = number, stamp{}
 		}
 	}
-	return true
 }
 
-// prune removes the oldest archives above Keep. Those that are in use count, and are
-// not removed.
-func (w *Writer) prune(list []archive, busy int) {
+// prune removes the oldest archives above Keep, and returns the others. Those that are
+// in use count, and are not removed.
+func (w *Writer) prune(list []archive, busy int) []archive {
 	if w.o.Rotate.Keep <= 0 {
-		return
+		return list
 	}
-	for _, a := range list[:max(0, min(len(list), len(list)+busy-w.o.Rotate.Keep))] {
-		gone := true
-		for _, form := range []struct {
-			there bool
-			name  string
-		}{{a.packed, a.path + suffix}, {a.plain, a.path}} {
-			if form.there {
-				err := w.o.FS.Remove(form.name)
-				if err != nil && !errors.Is(err, fs.ErrNotExist) {
-					w.rotateFailed(fmt.Errorf("remove: %w", err))
-					gone = false
-				}
+	remove := func(name string) bool {
+		return w.try("remove", func() error {
+			err := w.o.FS.Remove(name)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
 			}
-		}
-		if gone {
+			return err
+		})
+	}
+	more := max(0, min(len(list), len(list)+busy-w.o.Rotate.Keep))
+	left := []archive{}
+	for _, a := range list[:more] {
+		a.packed = a.packed && !remove(a.path+suffix)
+		a.plain = a.plain && !remove(a.path)
+		if a.packed || a.plain {
+			left = append(left, a)
+		} else {
 			w.count(&w.counts.pruned)
 		}
 	}
+	return append(left, list[more:]...)
 }

@@ -41,15 +41,17 @@ var ErrNoRotation = errors.New("not a regular file, it cannot be rotated")
 var ErrNotOwned = errors.New("others write to it: rename it, and have each of them reopen it")
 
 // Rotation says when a Writer begins a new file, and what becomes of those before.
-// It needs a regular file that nobody else writes to. The zero value never begins one by itself; all that is
-// zero beside it does nothing.
+// It needs a regular file that nobody else writes to. The zero value never begins one
+// by itself; all that is zero beside it does nothing.
 //
 // Where both Size and Age are given the first that is reached counts. A file without
 // a line is not rotated, and nothing happens while no line comes: an idle log costs
 // nothing.
+//
+// On Windows, where an open file cannot be renamed, each rotation fails.
 type Rotation struct {
-	// Size is what a file has at most, in bytes, but for one line that is longer.
-	// Less than Options.Buffer bounds that, too.
+	// Size is what a file has at most, in bytes, but for one line that is longer, and
+	// while 64 files before are not synced. Less than Options.Buffer bounds that, too.
 	Size int64
 	// Age is how old the first line of a file is at most when another is added. Of a
 	// file that was there at Open it counts from the newest file before, or from its
@@ -66,6 +68,10 @@ type Rotation struct {
 // enabled tells whether anything is asked for.
 func (r *Rotation) enabled() bool { return *r != Rotation{} }
 
+// maxUnsynced bounds the files before that are not synced: each has two descriptors,
+// and a disk that does not sync is not to take all that a process may have.
+const maxUnsynced = 64
+
 // rotation is the state of the rotations of a Writer. Guarded by Writer.io, but
 // for the last members.
 type rotation struct {
@@ -78,6 +84,7 @@ type rotation struct {
 
 	finisher *settle.Settler // finishes what was rotated; nil: there is no rotation
 	swept    bool            // it has looked for what a killed one has left; used by it only
+	failures []error         // of its run; used by it only
 	pos      uint64          // position whose sync covers what was rotated, 0: all is told; guarded by Writer.mu
 	synced   uint64          // rotated files that are synced, and one for Open; guarded by Writer.mu
 }
@@ -140,7 +147,7 @@ func (w *Writer) rotateNow() error {
 // fault in it is repaired first. Called with io held.
 func (w *Writer) due(n int) bool {
 	r, f := &w.o.Rotate, w.f
-	if r.Size <= 0 && r.Age <= 0 || !f.regular || f.unsure || f.owes() {
+	if r.Size <= 0 && r.Age <= 0 || !f.regular || f.unsure || len(w.old) >= maxUnsynced || f.owes() {
 		return false
 	}
 	if w.rot.f != f {
@@ -191,12 +198,20 @@ func (w *Writer) lookForArchives(path string) {
 	}
 }
 
-// rotateFailed takes note of an error of a rotation, or of what follows one.
-func (w *Writer) rotateFailed(err error) {
+// rotateFailed takes note of errors of a rotation, or of what follows one. The first
+// is said.
+func (w *Writer) rotateFailed(errs ...error) {
+	if len(errs) == 0 {
+		return
+	}
+	text := fmt.Sprintf("line log: %v: tried again at the next rotation", errs[0])
+	if len(errs) > 1 {
+		text += fmt.Sprintf("; other errors: %d", len(errs)-1)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.counts.rotateErrors++
-	w.news = append(w.news, fmt.Sprintf("line log: %v: tried again at the next rotation", err))
+	w.counts.rotateErrors += uint64(len(errs))
+	w.news = append(w.news, text)
 }
 
 // rotateIfDue begins a new file if it is time. If that fails the file grows on, by
