@@ -54,9 +54,10 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if done, err := answerAtOnce(a, stdout); done {
 		return err
 	}
-	if a.catalog && a.action == actShow && !a.query.Quiet {
-		_, _ = io.WriteString(stderr, "-x: there is no message catalog: entries are shown without explanations.\n")
+	if a.action == actListCatalog || a.action == actDumpCatalog {
+		return a.listCatalog(stdout)
 	}
+	a.explain(stderr)
 	if done, err := a.runCommand(ctx, stderr); done {
 		return err
 	}

@@ -33,6 +33,8 @@ const (
 	actRotate
 	actFlush
 	actRelinquish
+	actListCatalog
+	actDumpCatalog
 	actVacuum
 	actRotateVacuum
 )
@@ -57,8 +59,9 @@ type queryArgs struct {
 	noTail    bool
 	fold      query.Case
 	noPager   bool
-	atEnd     bool // the pager begins at the end
-	catalog   bool // asked for; there is none
+	atEnd     bool   // the pager begins at the end
+	catalog   bool   // -x
+	rootDir   string // of --root
 
 	vacuum vacuumLimits
 	looked []string  // directories that were looked for, there or not
@@ -100,7 +103,7 @@ func (a *queryArgs) addFiles(v string) error {
 
 // setRoot reads the journals of a system whose root directory is v.
 func (a *queryArgs) setRoot(v string) error {
-	a.root, a.dirs = true, nil
+	a.root, a.rootDir, a.dirs = true, v, nil
 	for _, dir := range []string{config.JournaldRunning, config.JournaldFiles} {
 		a.dirs = append(a.dirs, filepath.Join(v, dir))
 	}
@@ -197,7 +200,7 @@ func (a *queryArgs) together(words []string) error {
 		return err
 	}
 	switch {
-	case a.action != actShow && len(words) > 0:
+	case a.action != actShow && a.action != actListCatalog && a.action != actDumpCatalog && len(words) > 0:
 		return wordsf("Extraneous arguments starting with '%s'", words[0])
 	case a.action == actBoots && a.query.Merge:
 		return wordsf("Using --boot or --list-boots with --merge is not supported.")

@@ -69,7 +69,7 @@ Output:
       --truncate-newline   Of each message the first line
   -l, --full               Cut none, which is the default
   -q, --quiet              Nothing but entries
-  -x, --catalog            No more than without: there is no message catalog
+  -x, --catalog            With what systemd's message catalog says of them
       --no-pager           Without a pager
   -e, --pager-end          The end of this boot first, in the pager
 Commands:
@@ -78,6 +78,8 @@ Commands:
       --list-boots         Boots with their times
       --list-invocations   Runs of a unit with their times; -u names it
       --header             Headers of the files
+      --list-catalog [ID]...  What the message catalog is about
+      --dump-catalog [ID]...  Its texts
       --disk-usage         What the files occupy
       --verify             Check the files for damage
       --sync               Have the daemon write everything to the disk

@@ -150,6 +150,8 @@ func commandOptions() []queryOption {
 		command(0, "list-boots", actBoots),
 		command(0, "list-invocations", actInvocations),
 		command(0, "header", actHeader),
+		command(0, "list-catalog", actListCatalog),
+		command(0, "dump-catalog", actDumpCatalog),
 		command(0, "disk-usage", actDiskUsage),
 		command(0, "verify", actVerify),
 		command(0, "sync", actSync),
@@ -176,7 +178,6 @@ func refusedOptions() []queryOption {
 		containers = "containers are found by asking systemd"
 		images     = "disk images are not opened"
 		sealing    = "tidemark does not seal files"
-		catalogs   = "there is no message catalog"
 	)
 	const (
 		mount  = "mount it, and name what is mounted with --root DIR"
@@ -192,9 +193,7 @@ func refusedOptions() []queryOption {
 		refuse(0, "interval", argRequired, sealing, theirs),
 		refuse(0, "force", argNone, sealing, theirs),
 		refuse(0, "verify-key", argRequired, "seals are not checked", "--verify checks all else; "+theirs),
-		refuse(0, "list-catalog", argNone, catalogs, theirs),
-		refuse(0, "dump-catalog", argNone, catalogs, theirs),
-		refuse(0, "update-catalog", argNone, catalogs, theirs),
+		refuse(0, "update-catalog", argNone, "the catalog is systemd's", theirs),
 		refuse(0, "new-id128", argNone, "it has nothing to do with logs", "systemd-id128 new, or uuidgen, makes one"),
 	}
 }

@@ -34,9 +34,8 @@ var journalctlOptions = map[string]string{
 	"-h --help": "+", "--version": "+", "-N --fields": "+", "-F --field=FIELD": "+", "--list-boots": "+", "--list-invocations": "+", "--disk-usage": "+",
 	"--vacuum-size=BYTES": "+", "--vacuum-files=INT": "+", "--vacuum-time=TIME": "+", "--verify": "+", "--sync": "+", "--relinquish-var": "+", "--smart-relinquish-var": "+",
 	"--flush": "+", "--rotate": "+", "--header": "+",
-	"--list-catalog":   "there is no message catalog",
-	"--dump-catalog":   "there is no message catalog",
-	"--update-catalog": "there is no message catalog",
+	"--list-catalog": "+", "--dump-catalog": "+",
+	"--update-catalog": "the catalog is systemd's",
 	"--new-id128":      "nothing to do with logs",
 }
 

@@ -214,7 +214,7 @@ func (d *drawer) options() []func() []string {
 	return []func() []string{
 		func() []string { return []string{"-n" + strconv.Itoa(d.r.IntN(30))} },
 		func() []string { return []string{"-n", d.pick("all", "0", "1", "2", "500")} },
-		one("-r"), one("-q"), one("-m"), one("-a"), one("--no-full"), one("-l"), one("--no-hostname"), one("--utc"), one("--show-cursor"), one("-e"), one("--no-tail"), one("--no-pager"),
+		one("-r"), one("-q"), one("-m"), one("-a"), one("--no-full"), one("-l"), one("--no-hostname"), one("--utc"), one("--show-cursor"), one("-e"), one("--no-tail"), one("--no-pager"), one("-x"),
 		func() []string {
 			return []string{"-o", d.pick("short", "short-precise", "short-iso", "short-iso-precise", "short-full", "short-monotonic", "short-delta", "short-unix", "verbose", "export", "json", "json-pretty", "json-sse", "json-seq", "cat", "with-unit")}
 		},
@@ -282,8 +282,8 @@ func differs(line []string, source querySource) bool {
 	if has("-g") && (has("-N", "-F", "--list-boots", "--header", "--disk-usage", "-n0", "0") || begins("--after-cursor")) {
 		return true // the exit code does not depend on what is found
 	}
-	if has("-x") || slices.ContainsFunc(line, regexp.MustCompile(`^\d{4}-\d\d-\d\dT`).MatchString) {
-		return true // no catalog; times of RFC 3339 are newer
+	if slices.ContainsFunc(line, regexp.MustCompile(`^\d{4}-\d\d-\d\dT`).MatchString) {
+		return true // times of RFC 3339 are newer
 	}
 	if has("--verify") && (source.damaged || strings.HasPrefix(source.name, "sealed")) {
 		return true

@@ -70,12 +70,14 @@ func TestSharedScan(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Options){
-		"all":       func(*Options) {},
-		"backward":  func(o *Options) { o.Reverse = true },
-		"quiet":     func(o *Options) { o.Quiet = true },
-		"pattern":   func(o *Options) { o.Pattern = pattern },
-		"match":     func(o *Options) { o.Matches = []string{"PRIORITY=3"} },
-		"range":     func(o *Options) { o.Since, o.SinceSet, o.Until, o.UntilSet = start+100*usecPerSec, true, start+2000*usecPerSec, true },
+		"all":      func(*Options) {},
+		"backward": func(o *Options) { o.Reverse = true },
+		"quiet":    func(o *Options) { o.Quiet = true },
+		"pattern":  func(o *Options) { o.Pattern = pattern },
+		"match":    func(o *Options) { o.Matches = []string{"PRIORITY=3"} },
+		"range": func(o *Options) {
+			o.Since, o.SinceSet, o.Until, o.UntilSet = start+100*usecPerSec, true, start+2000*usecPerSec, true
+		},
 		"back from": func(o *Options) { o.Reverse, o.Since, o.SinceSet = true, start+2500*usecPerSec, true },
 		"few":       func(o *Options) { o.Since, o.SinceSet = start+2990*usecPerSec, true },
 		"none":      func(o *Options) { o.Since, o.SinceSet = start+5000*usecPerSec, true },

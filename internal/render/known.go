@@ -33,6 +33,9 @@ func (p *Formatter) AppendKnown(b []byte, e *entry.Entry, ids []uint64) ([]byte,
 func (p *Formatter) Fields() []string {
 	switch f := p.f.(type) {
 	case *short:
+		if f.o.Explain != nil {
+			return nil // any of them may be put into an explanation
+		}
 		return slices.Clone(headerFields[:])
 	case *cat:
 		if len(f.o.OutputFields) == 0 {

@@ -60,7 +60,7 @@ func (v *verbose) append(b []byte, e *entry.Entry) ([]byte, error) {
 			b = append(b, '\n')
 		}
 	}
-	return b, nil
+	return v.o.appendExplained(b, e), nil
 }
 
 // appendTitle writes the line with time and cursor.

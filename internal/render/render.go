@@ -108,6 +108,10 @@ type Options struct {
 	Columns int
 	// ASCII cuts with "..." instead of "…": the locale is not UTF-8.
 	ASCII bool
+	// Explain returns the text that explains an entry, without a last newline, for
+	// the short family and verbose (-x); nil: nothing does. It may be called
+	// concurrently.
+	Explain func(e *entry.Entry) string
 	// Colors is what the terminal can show; the zero value is none.
 	Colors Colors
 	// Highlight returns the part of a message to be highlighted, such as the

@@ -67,6 +67,7 @@ func (s *short) append(b []byte, e *entry.Entry) ([]byte, error) {
 		b = s.appendTime(b, realtime, monotonic, e.BootID)
 		b, width = s.appendHeader(b, len(b)-width)
 		b = s.appendMessage(b, width+2)
+		b = s.o.appendExplained(b, e)
 	}
 	s.prevReal, s.prevMono, s.prevBoot = realtime, monotonic, e.BootID
 	return b, nil

@@ -2,10 +2,12 @@ package render
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/config"
 )
 
@@ -77,6 +79,25 @@ func appendBlob(b []byte, n int, end string) []byte {
 	b = config.AppendBytes(b, uint64(n)) //nolint:gosec // a length
 	b = append(b, " blob data]"...)
 	return append(b, end...)
+}
+
+// appendExplained appends what explains e, each line with a mark.
+func (o *Options) appendExplained(b []byte, e *entry.Entry) []byte {
+	if o.Explain == nil {
+		return b
+	}
+	text := strings.Trim(o.Explain(e), " \t\n\r")
+	if text == "" {
+		return b
+	}
+	mark := "░░ "
+	if o.ASCII {
+		mark = "-- "
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		b = append(append(append(b, mark...), line...), '\n')
+	}
+	return b
 }
 
 // text prints a value that may have several lines.
