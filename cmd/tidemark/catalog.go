@@ -12,18 +12,18 @@ import (
 	"github.com/tidemark-log/tidemark/internal/query"
 )
 
-// openCatalog reads systemd's message catalog, in the language of the user.
-func (a *queryArgs) openCatalog() (*query.Catalog, error) {
+// openCatalog reads a message catalog, in the language of the user.
+func openCatalog(path string) (*query.Catalog, error) {
 	locale := cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_MESSAGES"), os.Getenv("LANG"))
-	return query.OpenCatalog(query.CatalogIn(a.rootDir), locale)
+	return query.OpenCatalog(path, locale)
 }
 
-// explain has entries explained, for -x, where there is a catalog.
-func (a *queryArgs) explain(stderr io.Writer) {
+// explain has entries explained, for -x, where there is a catalog in path.
+func (a *queryArgs) explain(path string, stderr io.Writer) {
 	if !a.catalog || a.action != actShow {
 		return
 	}
-	c, err := a.openCatalog()
+	c, err := openCatalog(path)
 	if err == nil {
 		a.render.Explain = c.Explain
 	} else if !a.query.Quiet {
@@ -41,7 +41,7 @@ func (a *queryArgs) listCatalog(stdout io.Writer) error {
 		}
 		ids = append(ids, id)
 	}
-	c, err := a.openCatalog()
+	c, err := openCatalog(query.CatalogIn(a.rootDir))
 	if err != nil {
 		return withHint(wordsf("Failed to list catalog: %w", query.Reason(err)), query.CatalogIn(a.rootDir)+" is made by journalctl --update-catalog")
 	}

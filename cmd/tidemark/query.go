@@ -57,7 +57,7 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if a.action == actListCatalog || a.action == actDumpCatalog {
 		return a.listCatalog(stdout)
 	}
-	a.explain(stderr)
+	a.explain(query.CatalogFile, stderr) // this machine's, also with --root, as journalctl
 	if done, err := a.runCommand(ctx, stderr); done {
 		return err
 	}

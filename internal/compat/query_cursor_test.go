@@ -109,6 +109,13 @@ func testNot(t *testing.T, bin string) {
 			{[]string{"PRIORITY!=3", "_UID=0"}, []string{"_UID=0"}, [][]string{{"PRIORITY=3"}}},
 			{[]string{"-u", "ssh", "_PID!=1"}, []string{"-u", "ssh"}, [][]string{{"_PID=1"}}},
 			{[]string{"_SYSTEMD_UNIT!=none"}, nil, nil},
+			{[]string{"NOTHING!=none"}, nil, nil}, // also without the field
+			{[]string{"PRIORITY!=3", "+", "PRIORITY=3"}, nil, nil},
+			{[]string{"_UID=0", "PRIORITY!=3", "+", "_UID!=0"}, nil, [][]string{{"_UID=0", "PRIORITY=3"}}},
+			{[]string{"_TRANSPORT=journal", "+", "PRIORITY!=3", "PRIORITY!=4"}, nil, [][]string{{"PRIORITY=3", "PRIORITY=4", "_TRANSPORT=syslog"}, {"PRIORITY=3", "PRIORITY=4", "_TRANSPORT=kernel"}}},
+			{[]string{"-u", "s*", "_PID!=1"}, []string{"-u", "s*"}, [][]string{{"_PID=1"}}},
+			{[]string{"-t", "ssh", "PRIORITY!=3", "-g", "line"}, []string{"-t", "ssh", "-g", "line"}, [][]string{{"PRIORITY=3"}}},
+			{[]string{"--facility=1", "PRIORITY!=3", "-b", "1"}, []string{"--facility=1", "-b", "1"}, [][]string{{"PRIORITY=3"}}},
 			{[]string{"MESSAGE_ID!=fc2e22bc6ee647b6b90729ab34a250b1", "-p", "err"}, []string{"-p", "err"}, [][]string{{"MESSAGE_ID=fc2e22bc6ee647b6b90729ab34a250b1"}}},
 		} {
 			drop := make(map[string]bool)
