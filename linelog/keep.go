@@ -5,9 +5,13 @@ import (
 	"slices"
 )
 
-// maxPieces bounds how many pieces are remembered; the oldest then become one that
-// cannot be read back.
+// maxPieces bounds how many pieces are remembered; a sixteenth of them, the oldest, then
+// become one that cannot be read back.
 const maxPieces = 1024
+
+// minMerge is up to how many bytes a chunk is always copied to the one before it, if
+// there is room: that costs less than a chunk for a few lines.
+const minMerge = 4 << 10
 
 // piece is a range of a file that is written and not synced.
 type piece struct {
@@ -31,6 +35,7 @@ type keep struct {
 	set   bool // seed is
 
 	list   []piece // oldest first
+	cold   uint64  // those below have no chunk
 	first  uint64  // number of list[0]; pieces are numbered as they come
 	sealed uint64  // those below are not added to
 	held   int64   // memory of the chunks in list
@@ -41,37 +46,47 @@ func (k *keep) add(f *file, c *chunk, end int64) {
 	off := end - int64(len(c.buf))
 	if n := len(k.list); n > 0 && k.first+uint64(n)-1 >= k.sealed {
 		p := &k.list[n-1]
-		if p.f == f && p.c != nil && p.off+int64(p.n) == off && len(p.c.buf)+len(c.buf) <= k.size {
+		if p.f == f && p.c != nil && p.off+int64(p.n) == off && len(p.c.buf)+len(c.buf) <= k.size && len(c.buf) <= max(k.size/4, minMerge) {
 			p.c.buf = append(p.c.buf, c.buf...)
 			p.n += len(c.buf)
 			p.lines += c.lines
 			p.pos, p.end = c.pos, c.end
+			p.sum = 0
 			k.free(c)
 			return
 		}
 	}
-	k.list = append(k.list, piece{f: f, c: c, off: off, n: len(c.buf), lines: c.lines, pos: c.pos, end: c.end})
+	p := piece{f: f, c: c, off: off, n: len(c.buf), lines: c.lines, pos: c.pos, end: c.end}
 	k.held += int64(cap(c.buf))
+	if k.held > k.limit {
+		p.sum = k.hash(c.buf) // it will have to leave, and is in the processor's cache now
+	}
+	k.list = append(k.list, p)
 	k.shrink()
 }
 
 // shrink lets go of the memory, and of the number of pieces, above the bounds.
 func (k *keep) shrink() {
-	for i := 0; k.held > k.limit && i < len(k.list)-1; i++ {
+	for i := max(k.cold, k.first) - k.first; k.held > k.limit && int(i) < len(k.list)-1; i++ {
+		k.cold = k.first + i + 1
 		p := &k.list[i]
 		if p.c == nil {
 			continue
 		}
-		p.sum = k.hash(p.c.buf)
+		if p.sum == 0 {
+			p.sum = k.hash(p.c.buf)
+		}
 		k.release(p)
 	}
 	if len(k.list) > maxPieces {
-		a, b := &k.list[0], &k.list[1]
-		k.release(a)
-		k.release(b)
-		b.lines += a.lines
-		b.sum = 0
-		k.cut(1)
+		last := &k.list[maxPieces/16]
+		for i := range maxPieces / 16 {
+			k.release(&k.list[i])
+			last.lines += k.list[i].lines
+		}
+		k.release(last)
+		last.sum = 0
+		k.cut(maxPieces / 16)
 	}
 }
 

@@ -119,6 +119,16 @@ func (q *queue) addAll(p []byte, pos uint64) uint64 {
 	return pos
 }
 
+// push appends a chunk of whole lines, and returns the position behind the last.
+func (q *queue) push(c *chunk, pos uint64) uint64 {
+	c.lines = uint64(bytes.Count(c.buf, newline))
+	c.pos = pos + c.lines
+	c.end = c.pos
+	q.held += int64(len(c.buf))
+	q.parts = append(q.parts, c)
+	return c.pos
+}
+
 // take removes the oldest chunk; nil when there is none.
 func (q *queue) take() *chunk {
 	if len(q.parts) == 0 {

@@ -76,8 +76,7 @@ func (s *Stream) write(p []byte) error {
 			w.mu.Lock()
 			continue
 		}
-		s.rest = append(s.rest[:0], p[take:]...)
-		s.skip = whole == 0
+		s.dropped(p, take, whole)
 		w.mu.Unlock()
 		if errors.Is(err, ErrDropped) {
 			return nil
@@ -101,6 +100,13 @@ func (s *Stream) accept(p []byte, whole int) {
 	if cap(s.rest) > 2*w.o.Buffer && len(s.rest) < w.o.Buffer {
 		s.rest = bytes.Clone(s.rest) // one long line is no reason to keep its memory
 	}
+}
+
+// dropped keeps of p, whose lines up to take were not accepted, the rest. Called with
+// Writer.mu held.
+func (s *Stream) dropped(p []byte, take, whole int) {
+	s.rest = append(s.rest[:0], p[take:]...)
+	s.skip = whole == 0
 }
 
 // skipped is p without what belongs to a line whose beginning was dropped. Called

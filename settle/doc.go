@@ -71,4 +71,7 @@
 //     effect; 5, 6, 7 and 9 count from then on. The last to come runs the effect.
 //     Urge and Close end a gather at once. After a gather in vain the next effects
 //     are not gathered for: one, then twice as many each time, up to 64.
+//  21. MarkAndWait: the mark and the wait are one step. A lone caller runs the effect,
+//     and nobody is rung for it; whoever else marks or waits meanwhile sees what he
+//     would after Mark and Wait.
 package settle

@@ -63,6 +63,27 @@ func (s *Settler) Wait(ctx context.Context, pos uint64) error {
 // Wait.
 func (s *Settler) Settle(ctx context.Context) error { return s.Wait(ctx, s.marked.Load()) }
 
+// MarkAndWait is Mark and then Wait for the same position, for one who works alone: if
+// no effect runs he runs it himself, at once, and nobody is woken for it.
+func (s *Settler) MarkAndWait(ctx context.Context, pos uint64) error {
+	if err := ctx.Err(); err != nil || !raise(&s.marked, pos) {
+		s.Mark(pos)
+		return s.Wait(ctx, pos)
+	}
+	s.mu.Lock()
+	if s.phase == open && !s.busy && !s.final() && pos > s.settled.Load() && !s.g.holds(1) {
+		defer s.mu.Unlock() // also if the effect ends the goroutine
+		s.busy = true
+		s.g.queued++
+		return s.attemptFor(pos)
+	}
+	s.mu.Unlock()
+	if pos >= s.watch.Load() { // as Mark
+		s.attend()
+	}
+	return s.Wait(ctx, pos)
+}
+
 // known answers a wait that needs no waiting. Called with mu held.
 func (s *Settler) known(pos uint64) (done bool, err error) {
 	switch {
@@ -87,6 +108,11 @@ func (s *Settler) lead(pos uint64) error {
 	s.mu.Unlock()
 	runtime.Gosched()
 	s.mu.Lock()
+	return s.attemptFor(pos)
+}
+
+// attemptFor is attempt for a caller who waits for pos.
+func (s *Settler) attemptFor(pos uint64) error {
 	err := s.attempt(1)
 	if pos <= s.settled.Load() {
 		return nil

@@ -32,6 +32,7 @@ func verbs() []*cobra.Command {
 		newServeCmd(),
 		newQueryCmd(),
 		newSendCmd(),
+		newAppendCmd(),
 		newImportCmd(),
 		newExportCmd(),
 		newVerifyCmd(),
@@ -56,7 +57,7 @@ func run(argv []string, stderr io.Writer) int {
 		args, prefix = append([]string{"query"}, args...), ""
 	}
 	context.AfterFunc(ctx, func() {
-		if len(args) > 0 && slices.Contains([]string{"serve", "import", "demo"}, args[0]) {
+		if len(args) > 0 && slices.Contains([]string{"serve", "import", "append", "demo"}, args[0]) {
 			time.AfterFunc(secondSignal, stop)
 		} else {
 			stop()
@@ -129,7 +130,7 @@ func newRootCmd() (root *cobra.Command, started *bool) {
   tidemark query -D ./log -f
   tidemark VERB --help                   # examples and options of a verb`,
 		Long: `Exit codes: 0 done, 1 failed, 2 wrong usage. query ends as journalctl does, with
-0 or 1; send -- COMMAND passes on the code of the command.`,
+0 or 1; send and append -- COMMAND pass on the code of the command.`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

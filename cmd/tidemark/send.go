@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -315,67 +312,5 @@ func (s *sender) lines(r io.Reader) error {
 // command runs a command and sends what it writes. The error holds the
 // command's exit code.
 func (s *sender) command(ctx context.Context, argv []string, stdin io.Reader) error {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdin = stdin
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	var streams [2]io.Reader
-	var err error
-	if streams[0], err = cmd.StdoutPipe(); err == nil {
-		streams[1], err = cmd.StderrPipe()
-	}
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		code := 126 // as shells say it
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			code = 127
-		}
-		return &exitError{code, unstarted(argv[0], err)}
-	}
-	var failed [2]error
-	ended := make(chan struct{})
-	read := func(i int) {
-		failed[i] = s.lines(streams[i])
-		_, _ = io.Copy(io.Discard, streams[i]) // the command need not know
-	}
-	go func() {
-		defer close(ended)
-		read(1)
-	}()
-	read(0)
-	<-ended
-	err = cmd.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		code := exit.ExitCode()
-		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			code = 128 + int(status.Signal())
-		}
-		return &exitError{code, errors.Join(failed[:]...)}
-	}
-	return errors.Join(append(failed[:], err)...)
-}
-
-// unstarted says why a command does not start, and what to do. The errors of
-// package exec name it too, some of them twice: only the reason is taken.
-func unstarted(name string, err error) error {
-	var unfound *exec.Error
-	var path *fs.PathError
-	switch {
-	case errors.As(err, &unfound):
-		err = unfound.Err
-	case errors.As(err, &path):
-		err = path.Err
-	}
-	step := "name a program that can be run"
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		step = "install it, or name it with its path"
-	case errors.Is(err, fs.ErrNotExist):
-		step = "name a program that is there, or check the interpreter in its first line"
-	case errors.Is(err, fs.ErrPermission):
-		step = "name a program that you may execute: see chmod +x"
-	}
-	return withStep(fmt.Errorf("run %s: %w", name, err), step)
+	return runChild(ctx, argv, stdin, func(_ int, out *os.File) error { return s.lines(out) })
 }

@@ -26,10 +26,13 @@ var mayGo = map[string]string{
 	"internal/selfbench/":    "callers, readers and servers under measurement; joined before the round is counted",
 	"cmd/tidemark/import.go": "reads ahead of the writer; joined before the verb returns",
 	"cmd/tidemark/main.go":   "gives the next signal back to the kernel; ends with the process",
-	"cmd/tidemark/send.go":   "reads the command's stderr, makes the calls of --ack; joined before the exit code is taken",
+	"cmd/tidemark/child.go":  "reads a command's stderr; joined before the exit code is taken",
+	"cmd/tidemark/send.go":   "makes the calls of --ack; joined before the exit code is taken",
 	"internal/slowfs/":       "the reader of what is typed, which ends with the process; a guard that its Close stops",
 	"examples/loggers/":      "three callers; joined before it returns",
 	"bench/":                 "drivers, not part of the program",
+
+	"cmd/tidemark/append_source.go": "opens the log again at HUP, rotates it at ALRM; joined before the verb returns",
 }
 
 // checkGo is the rule of where a goroutine may begin: by a go statement, by the
