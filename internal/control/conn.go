@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/tidemark-log/tidemark/settle"
 )
 
 // errTooMuch ends a connection whose user, or all, have too many bytes of
@@ -42,7 +44,8 @@ type conn struct {
 	got     int64    // bytes read so far
 	waiting []passed // descriptors of messages that have not ended
 	lines   clientLines
-	filed   bool // guarded by server.mu; it counts among the connections with a file
+	decoded []byte // for quickLines
+	filed   bool   // guarded by server.mu; it counts among the connections with a file
 }
 
 // call is one message of a client.
@@ -83,6 +86,14 @@ func (c *conn) serve(ctx context.Context) {
 			return
 		}
 		fds := c.takePassed()
+		if c.lines.file != nil && c.lines.failed == nil && len(fds.fds) == 0 && !fds.many {
+			if lines, ok := c.quickLines(message); ok {
+				if c.send(c.appendTo(ctx, call{}, lines, settle.Appended)) != nil || c.last {
+					return
+				}
+				continue
+			}
+		}
 		in, err := parseCall(message)
 		if err != nil {
 			fds.close()

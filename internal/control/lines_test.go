@@ -338,3 +338,37 @@ func TestEveryDescriptorIsClosed(t *testing.T) {
 		}
 	})
 }
+
+// TestQuickLines takes calls as linelog.Dial writes them, and none that the way for
+// all calls would read in another way; it allocates nothing.
+func TestQuickLines(t *testing.T) {
+	c := &conn{}
+	head := strings.TrimSuffix(linesCall(`"data":"`), "}}\x00")
+	for call, want := range map[string]string{
+		head + `YQpiYgo="}}`:                                  "a\nbb\n",
+		head + `YQ=="}}`:                                      "", // no newline at the end
+		head + `"}}`:                                          "",
+		head + `YQpi` + "\n" + `Ygo="}}`:                      "", // no JSON
+		head + `YQpi` + "\r" + `Ygo="}}`:                      "",
+		head + `YQpi\nYgo="}}`:                                "",
+		head + `YQpiYgo"}}`:                                   "", // no padding
+		head + `YQpiYgo=","ack":"synced"}}`:                   "",
+		head + `YQpiYgo="}} `:                                 "",
+		` ` + head + `YQpiYgo="}}`:                            "",
+		head + `YQpiYgo=","lines":["YQpi"]}}`:                 "",
+		strings.Replace(head, "Lines", "", 1) + `YQpiYgo="}}`: "",
+	} {
+		lines, ok := c.quickLines([]byte(call))
+		if string(lines) != want || ok != (want != "") {
+			t.Errorf("%q: %q %v, want %q", call, lines, ok, want)
+		}
+	}
+	call := []byte(head + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("line\n", 1000))) + `"}}`)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, ok := c.quickLines(call); !ok {
+			t.Fatal("not taken")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -95,7 +95,7 @@ func dialLines(t *testing.T, p place, path string, o linelog.Options) *linelog.W
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { w.Close() }) //nolint:errcheck // closed already, or the daemon has gone
+	t.Cleanup(func() { w.Close() })
 	return w
 }
 
@@ -105,10 +105,10 @@ func TestDial(t *testing.T) {
 	r := start(t, p)
 	path := filepath.Join(t.TempDir(), "log")
 	w := dialLines(t, p, path, linelog.Options{MaxLine: 20})
-	fmt.Fprint(w, "first\nre") //nolint:errcheck // cannot fail
+	fmt.Fprint(w, "first\nre")
 	fmt.Fprint(w, "st\n\xff\n")
 	s := w.Stream()
-	fmt.Fprint(s, strings.Repeat("long", 6)+"\nend") //nolint:errcheck // cannot fail
+	fmt.Fprint(s, strings.Repeat("long", 6)+"\nend")
 	if err := w.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -385,6 +385,28 @@ func TestDaemonIsKilled(t *testing.T) {
 	t.Logf("batches without an answer: %d", unsure)
 }
 
+// TestSyncCoversTheDaemonBefore: lines that a daemon has written, and not synced, are
+// synced by the next one, whose own they are not.
+func TestSyncCoversTheDaemonBefore(t *testing.T) {
+	p := newPlace(t)
+	d := spawn(t, p)
+	w := dialLines(t, p, filepath.Join(t.TempDir(), "log"), linelog.Options{})
+	if err := appendBatch(w, "c", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = d.Wait() // killed: that is its error
+	r := start(t, p)
+	if err := w.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if st := r.daemon.funnel.Stats(); st.Syncs != 1 {
+		t.Errorf("%d syncs: the answer was too early", st.Syncs)
+	}
+}
+
 // TestStopWritesLines: what clients have brought is in the file, and synced, when the
 // daemon has ended, and clients are told that it has.
 func TestStopWritesLines(t *testing.T) {
@@ -401,9 +423,9 @@ func TestStopWritesLines(t *testing.T) {
 	if st := r.daemon.funnel.Stats(); st.Files != 0 || st.Unsynced != 0 || st.Syncs == 0 {
 		t.Errorf("%+v", st)
 	}
-	fmt.Fprint(w, "one more\n") //nolint:errcheck // cannot fail
+	fmt.Fprint(w, "one more\n")
 	err := w.Close()
-	if err == nil || !strings.Contains(err.Error(), "9 bytes of lines are lost") {
+	if err == nil || !strings.Contains(err.Error(), "lines lost: 1 (9 bytes)") {
 		t.Errorf("Close without a daemon: %v", err)
 	}
 	if n := len(readChecked(t, path)["c"]); n != batchLines {

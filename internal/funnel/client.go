@@ -17,7 +17,8 @@ type Client struct {
 
 // Append takes whole lines, all of them or none, and keeps nothing of p. It waits
 // while too much waits to be written to the file. The lines of one client keep their
-// order. Errors: those of linelog.Writer.Append, ErrClosed.
+// order. Without lines Wait is for all that was taken until now, from any client, and
+// for what was written through the descriptors before. Errors: those of linelog.Writer.Append, ErrClosed.
 func (c *Client) Append(ctx context.Context, p []byte) error {
 	ctx, done := c.funnel.bound(ctx)
 	defer done()
