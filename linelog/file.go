@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/tidemark-log/tidemark/internal/vfs"
 )
@@ -37,9 +38,11 @@ type file struct {
 	glue    seam // shared: where the last write of ours begins
 	buf     [1 + seamLen]byte
 
-	dirty  bool  // written to since the last sync began
-	named  bool  // a sync of the directory has been done; used by the sync effect only
-	failed error // of its sync; nil: none has failed
+	dirty  bool   // written to since the last sync began
+	named  uint64 // the names it had when the directory was synced; used by the sync effect only
+	failed error  // of its sync; nil: none has failed
+
+	names atomic.Uint64 // how many it has had, by rotations; 0: none is known
 }
 
 // maxReadAhead bounds what is read at once.
@@ -73,6 +76,7 @@ func (w *Writer) openPath(path string, perm fs.FileMode) (f *file, err error) {
 // tryPath opens a file twice: what others do to the path in between is errExchanged.
 func (w *Writer) tryPath(path string, perm fs.FileMode) (_ *file, err error) {
 	f := &file{path: path}
+	f.names.Store(1)
 	if f.app, err = w.o.FS.OpenFile(f.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, perm); err != nil {
 		return nil, err
 	}
@@ -249,11 +253,12 @@ func (f *file) sync(fsys vfs.FS) (condemned bool, err error) {
 	} else if err := f.app.Datasync(); err != nil {
 		return true, err
 	}
-	if !f.named {
+	names := f.names.Load() // first: it may get another during the sync
+	if f.named != names {
 		if err := fsys.SyncDir(filepath.Dir(f.path)); err != nil {
 			return false, err
 		}
-		f.named = true
+		f.named = names
 	}
 	return false, nil
 }

@@ -383,15 +383,18 @@ func TestProcessesAndRenames(t *testing.T) {
 		all[i] = p.start(t, nil)
 	}
 	names := []string{p.Path}
+	rename := func() {
+		name := fmt.Sprintf("%s.%d", p.Path, len(names))
+		if os.Rename(p.Path, name) == nil {
+			names = append(names, name)
+		}
+	}
+	all[0].reached(t, 10, rename)
+	rename()
 	want := map[int]int{}
 	for i, r := range all {
 		want[i] = 2000
-		r.reached(t, want[i], func() {
-			name := fmt.Sprintf("%s.%d", p.Path, len(names))
-			if os.Rename(p.Path, name) == nil {
-				names = append(names, name)
-			}
-		})
+		r.reached(t, want[i], rename)
 		if err := r.end(); err != nil {
 			t.Error(err)
 		}
@@ -407,8 +410,8 @@ func TestProcessesAndRenames(t *testing.T) {
 		}
 		text = append(text, b...)
 	}
-	if len(names) < 3 {
-		t.Fatalf("%d files", len(names))
+	if len(names) < 2 {
+		t.Error("it was not renamed")
 	}
 	f := examine(t, text)
 	f.chaos = 0 // two processes do not reopen at the same time

@@ -252,7 +252,8 @@ func (w *Writer) rotate() error {
 		if err := w.o.FS.Rename(path, archive); err != nil && !before.app.IsAt(archive) {
 			return fmt.Errorf("rotate: %w", err)
 		}
-		before.archive, before.named = archive, false
+		before.archive = archive
+		before.names.Add(1)
 	}
 	f, err := w.openPath(path, perm)
 	if err == nil && !f.regular {

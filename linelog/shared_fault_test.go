@@ -99,7 +99,7 @@ func sharedFaultRun(t *testing.T, l Lock, kind crashfs.Kind, n int) (none bool) 
 				t.Errorf("Open: %v", err)
 			}
 			if i > 0 {
-				p.w[0].Close() //nolint:errcheck // nothing was written
+				p.w[0].Close() // nothing was written
 			}
 			return false
 		}
@@ -181,7 +181,7 @@ func TestSharedCrashAtEachCall(t *testing.T) {
 
 // sharedCrashRun tells whether there was no call n.
 func sharedCrashRun(t *testing.T, l Lock, n int) (none bool) {
-	p := &pair{t: t, fs: crashfs.New(uint64(n)), h: &history{synced: map[string]bool{}}}
+	p := &pair{fs: crashfs.New(uint64(n)), h: &history{synced: map[string]bool{}}}
 	if err := p.fs.MkdirAll("/var/log", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func sharedCrashRun(t *testing.T, l Lock, n int) (none bool) {
 		var err error
 		if p.w[i], err = Open(logPath, o); err != nil {
 			if i > 0 {
-				p.w[0].Close() //nolint:errcheck // it is dead
+				p.w[0].Close() // it is dead
 			}
 			return false
 		}
@@ -216,7 +216,7 @@ func sharedCrashRun(t *testing.T, l Lock, n int) (none bool) {
 	}
 	none = p.fs.Calls() < n
 	for _, w := range p.w {
-		w.Close() //nolint:errcheck // it is dead
+		w.Close() // it is dead
 	}
 	fs := p.fs.Survivors()
 	o.FS = fs

@@ -181,3 +181,29 @@ func callers(t *testing.T, w *Writer) {
 		t.Error(err)
 	}
 }
+
+// An append and the wait for it allocate nothing, with a lock neither.
+func TestSharedAllocatesNothing(t *testing.T) {
+	for _, l := range []Lock{LockAuto, LockFlock, LockFcntl} {
+		w, err := Open(filepath.Join(t.TempDir(), "log"), Options{Shared: true, Lock: l, Window: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := []byte("hello world\n")
+		n := testing.AllocsPerRun(200, func() {
+			pos, err := w.Append(context.Background(), line)
+			if err == nil {
+				err = w.Wait(context.Background(), pos, settle.Appended)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		if n >= 1 {
+			t.Errorf("lock %s: %.1f allocations a call", l, n)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

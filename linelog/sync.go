@@ -51,7 +51,7 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 	files := make([]*file, 0, len(old)+1)
 	for _, f := range old {
 		// One that was removed cannot be synced, and need not be if all of it is.
-		if f.dirty || !f.named {
+		if f.dirty || f.named != f.names.Load() {
 			files = append(files, f)
 		}
 	}

@@ -129,7 +129,7 @@ func OpenFiles(app, fix *os.File, o Options) (*Writer, error) {
 // openFiles is OpenFiles.
 func openFiles(app, fix vfs.File, o Options) (*Writer, error) {
 	w := newWriter(app.Name(), o)
-	f := &file{app: app, fix: fix, path: app.Name(), given: true, named: true, regular: app.Regular()}
+	f := &file{app: app, fix: fix, path: app.Name(), given: true, regular: app.Regular()}
 	if f.regular {
 		if err := w.ready(f); err != nil {
 			return nil, errors.Join(err, f.close())
