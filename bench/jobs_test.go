@@ -77,3 +77,38 @@ func TestStall(t *testing.T) {
 		t.Error("goes on though it was told to end")
 	}
 }
+
+// TestNumberedLines finds each line that a sender writes, and what is missing, torn or
+// there twice.
+func TestNumberedLines(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, lines ...int) {
+		var b []byte
+		for _, i := range lines {
+			b = appendNumbered(b, i)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("log", 2, 1234567)
+	write("log.1", 0, 1)
+	if b := appendNumbered(nil, 1234567); len(b) != pipeLine || !strings.HasPrefix(string(b), "0001234567 ") {
+		t.Errorf("line 1234567 is %q", b)
+	}
+	if err := checkNumbered(dir, 3); err == nil || !strings.Contains(err.Error(), "torn, or there twice") {
+		t.Errorf("a line too many: %v", err)
+	}
+	write("log", 2)
+	if err := checkNumbered(dir, 3); err != nil {
+		t.Error(err)
+	}
+	write("log", 2, 1)
+	if err := checkNumbered(dir, 3); err == nil {
+		t.Error("a line that is there twice is not seen")
+	}
+	write("log")
+	if err := checkNumbered(dir, 3); err == nil || err.Error() != "2 of 3 lines are there" {
+		t.Errorf("a line is missing: %v", err)
+	}
+}

@@ -18,6 +18,7 @@ import (
 func missing(tools ...string) string {
 	packages := map[string]string{
 		"ab": "apache2-utils", "redis-server": "redis-server", "redis-benchmark": "redis-tools", "webdis": "webdis", "strace": "strace",
+		"rotatelogs": "apache2-utils", "s6-log": "s6", "multilog": "daemontools",
 		"gcc": "gcc", "journalctl": "systemd",
 	}
 	for _, tool := range tools {
