@@ -53,7 +53,7 @@ type Config struct {
 // Funnel has the writers. Its methods may be called concurrently.
 type Funnel struct {
 	cfg    Config
-	ending context.Context // done when Close gives up waiting for the disk
+	ending context.Context //nolint:containedctx // done when Close gives up waiting for the disk
 	giveUp context.CancelFunc
 
 	mu      sync.Mutex
