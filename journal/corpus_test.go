@@ -236,7 +236,9 @@ func TestCorpusOfDamagedFiles(t *testing.T) {
 			if !slices.EqualFunc(entries, back, func(a, b corpusEntry) bool { return a.cursor == b.cursor }) {
 				t.Errorf("%s: %d entries forwards, others backwards (%d)", what, len(entries), len(back))
 			}
-			corpusMatches(t, what, f, b, entries, direction(i%2*2-1))
+			if (i+len(f.name))%inFull(1, 2) == 0 {
+				corpusMatches(t, what, f, b, entries, direction(i/2%2*2-1))
+			}
 			corpusSeeks(t, what, b, entries)
 			report, err := Verify(t.Context(), bytes.NewReader(b), int64(len(b)), "damaged", VerifyOptions{})
 			// Of empty buckets in a table of few objects nobody can know.

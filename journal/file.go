@@ -37,6 +37,7 @@ type File struct {
 	access
 	name   string
 	closer io.Closer
+	packed int64        // bytes on disk of a file that was unpacked; 0: it was not
 	id     fileIdentity // of OpenFile; zero for NewFile
 	hdr    Header
 	dec    *blob.Decoder
@@ -72,7 +73,8 @@ const maxWarnings = 16
 // OpenFile opens a journal file for reading by pread. It fails with a
 // *FormatError when the file is no journal, or has features this package does
 // not know. Damage further inside does not fail it: what is intact is
-// delivered, the rest is told by Warnings.
+// delivered, the rest is told by Warnings. A file that was compressed whole, as
+// system.journal.zst, is read as Unpack makes it.
 func OpenFile(path string) (*File, error) { return ReadOptions{}.OpenFile(path) }
 
 // OpenFile is OpenFile with options.
@@ -83,7 +85,7 @@ func (o ReadOptions) OpenFile(path string) (*File, error) {
 	}
 	f, err := o.fileOf(osf, path)
 	if err != nil {
-		_ = osf.Close()
+		_ = osf.Close() // it may be closed already
 		return nil, err
 	}
 	return f, nil
@@ -97,6 +99,23 @@ func (o ReadOptions) fileOf(osf *os.File, path string) (*File, error) {
 	if !st.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open journal", Path: path, Err: errors.New("not a regular file")}
 	}
+	f, err := o.readerOf(osf, st, path)
+	if err == nil || !errors.Is(err, ErrNotJournal) || !isPacked(osf) {
+		return f, err
+	}
+	out, err := Unpack(osf)
+	if err != nil {
+		return nil, err
+	}
+	if f, err = o.readerOf(out, st, path); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	f.packed = blocksOf(st)
+	return f, nil
+}
+
+// readerOf reads osf, which has the identity of st.
+func (o ReadOptions) readerOf(osf *os.File, st fs.FileInfo, path string) (*File, error) {
 	size := func() int64 {
 		st, err := osf.Stat()
 		if err != nil {
@@ -184,6 +203,9 @@ func (f *File) Entries() uint64 {
 
 // DiskUsage is the space the file takes on disk, in bytes.
 func (f *File) DiskUsage() int64 {
+	if f.packed > 0 {
+		return f.packed
+	}
 	if osf, ok := f.r.(*os.File); ok {
 		if st, err := osf.Stat(); err == nil {
 			return blocksOf(st)

@@ -210,7 +210,7 @@ func (f *File) samePayload(off uint64, t object.Type, payload []byte) (bool, err
 	if err != nil {
 		return false, err
 	}
-	flags := b[object.ObjFlags]
+	flags := b[object.ObjFlags] & object.CompressedAny // others say nothing to systemd either
 	if flags == 0 && size-po != uint64(len(payload)) {
 		return false, nil
 	}

@@ -123,7 +123,7 @@ func (f *File) appendData(dst []byte, off uint64, limit int) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	flags := b[object.ObjFlags]
+	flags := b[object.ObjFlags] & object.CompressedAny // others say nothing to systemd either
 	p, err := f.at(off+po, size-po)
 	if err != nil {
 		return dst, f.readFailed(off, err)

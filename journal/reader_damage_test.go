@@ -296,6 +296,19 @@ func setAll(c []byte, offs []uint64, field int, v uint64) {
 	}
 }
 
+// A flag that systemd does not know either changes nothing.
+func TestUnknownObjectFlagIsIgnored(t *testing.T) {
+	f := vSmall(t, Flavour{})
+	want, _ := corpusRead(t, f.b, Match{}, down)
+	for _, off := range f.data {
+		f.b[off+object.ObjFlags] |= 0x20
+	}
+	got, warnings := corpusRead(t, f.b, Match{}, down)
+	if !slices.EqualFunc(want, got, sameButOrder) || len(warnings) > 0 {
+		t.Errorf("%d entries, want %d, %v", len(got), len(want), warnings)
+	}
+}
+
 // A damaged index does not hide entries: matching falls back to reading them.
 func TestDamagedIndexStillMatches(t *testing.T) {
 	b := damageSample(t)

@@ -38,6 +38,11 @@ type wZero struct {
 // relink works out all links. Errors are those of reading.
 func (s *wSurvey) relink() (*wRelink, error) {
 	r := &wRelink{wSurvey: s}
+	for _, off := range s.odd {
+		if off < s.cut {
+			r.zero = append(r.zero, wZero{off + 2, 6}) // the reserved bytes
+		}
+	}
 	r.countLists()
 	if err := r.mainArray(); err != nil {
 		return nil, err
@@ -402,7 +407,7 @@ func (r *wRelink) fault() error {
 	case len(r.badFields) > 0:
 		return formatErrorf(r.path, r.badFields[0].offset(), ErrCorrupt, "links of a field object")
 	case len(r.zero) > 0:
-		return formatErrorf(r.path, r.zero[0].off, ErrCorrupt, "slots of an entry array in use beyond its end")
+		return formatErrorf(r.path, r.zero[0].off, ErrCorrupt, "bytes that must be zero")
 	case len(m.links) > 0:
 		return formatErrorf(r.path, m.links[0].at.offset(), ErrCorrupt, "link between entry arrays")
 	case len(m.tail) > 0 || len(m.runs) > 0 || len(m.main.run) > 0 || m.main.link.at != 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -91,6 +92,9 @@ func Rescue(ctx context.Context, path, out string, o RescueOptions) (RescueRepor
 			err = r.run()
 		}
 		err = errors.Join(err, src.Close())
+		if r.unpacked != nil {
+			err = errors.Join(err, r.unpacked.Close())
+		}
 	}
 	if err != nil {
 		r.remove()
@@ -101,12 +105,13 @@ func Rescue(ctx context.Context, path, out string, o RescueOptions) (RescueRepor
 
 // rescue is one call of Rescue.
 type rescue struct {
-	ctx    context.Context //nolint:containedctx // lives as long as one call of Rescue
-	o      RescueOptions
-	out    string
-	f      *File
-	list   []rescued
-	report RescueReport
+	ctx      context.Context //nolint:containedctx // lives as long as one call of Rescue
+	o        RescueOptions
+	out      string
+	f        *File
+	unpacked *os.File // what f reads of a compressed file; else nil
+	list     []rescued
+	report   RescueReport
 
 	known  map[uint64]knownData // DATA objects, by offset
 	fs     fields               // the items of the entry at hand
@@ -134,8 +139,21 @@ func (r *rescue) open(src vfs.File, path string) error {
 		}
 		return n
 	}
+	var in io.ReaderAt = src
+	if isPacked(src) {
+		out, err := unpack(io.NewSectionReader(src, 0, size()), path)
+		if err != nil {
+			return err
+		}
+		r.unpacked, in = out, out
+		st, err := out.Stat()
+		if err != nil {
+			return err
+		}
+		size = st.Size
+	}
 	var err error
-	if r.f, err = NewFile(src, size, path); err != nil {
+	if r.f, err = NewFile(in, size, path); err != nil {
 		return err
 	}
 	return r.absent(r.name(1))

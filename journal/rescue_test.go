@@ -206,7 +206,7 @@ func TestRescueCrashLeavesNoHalf(t *testing.T) {
 		}
 	}
 	for _, kind := range []crashfs.Kind{crashfs.NotDone, crashfs.DoneButFailed, crashfs.Short} {
-		for n := 1; ; n++ {
+		for n := 1; ; n += inFull(1, 5) {
 			over := false
 			synctest.Test(t, func(t *testing.T) {
 				mem := wInMemory(t, bad)
@@ -227,7 +227,7 @@ func TestRescueCrashLeavesNoHalf(t *testing.T) {
 			}
 		}
 	}
-	for n := 1; ; n++ {
+	for n := 1; ; n += inFull(1, 5) {
 		over := false
 		synctest.Test(t, func(t *testing.T) {
 			mem := wInMemory(t, bad)

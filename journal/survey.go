@@ -41,6 +41,7 @@ type wSurvey struct {
 	entries []wRef   // ENTRY objects in order
 	nItems  []uint32 // by entry: how many items
 	items   []uint32 // records of the items of all entries
+	odd     []uint64 // objects whose header has reserved bytes that are not zero
 	badXor  []wXor   // entries with an xor_hash that their items cannot have
 
 	cut  uint64 // end of the last good object
@@ -226,6 +227,9 @@ func (s *wSurvey) take(off uint64) (size uint64, t object.Type, err error) {
 		return 0, 0, formatErrorf(s.path, off, ErrTruncated, "object of %d bytes", size)
 	case flags != 0 && (t != object.Data || flags&^object.CompressedAny != 0):
 		return 0, 0, bad("object of type %d has flags %#x", t, flags)
+	}
+	if object.U64(b, 0)>>16 != 0 {
+		s.odd = append(s.odd, off)
 	}
 	if t == object.DataHashTable || t == object.FieldHashTable {
 		return size, t, s.takeTable(off, size, t)

@@ -127,6 +127,8 @@ var vDamages = []struct {
 	}, "Tail entry array hint incorrect (", ProblemEntryArray},
 	{"payload", func(f *vFile) int { p := f.data["N=7"]; f.b[f.payload(p)+2] ^= 1; return p }, "Invalid hash (", ProblemContents},
 	{"compression flag of the future", func(f *vFile) int { p := f.data["N=7"]; f.b[p+1] = object.CompressedLZ4; return p }, "LZ4 compressed object in file without LZ4 compression", ProblemContents},
+	{"unknown flag", func(f *vFile) int { p := f.data["N=7"]; f.b[p+1] = 0x20; return p }, "Object header has unknown flags", ProblemContents},
+	{"reserved byte of an object", func(f *vFile) int { p := f.entries[40]; f.b[p+5] = 1; return p }, "Object header has unknown flags", ProblemContents},
 	{"size 0", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.ObjSize, 0); return p }, "Invalid object: Bad message", ProblemObject},
 	{"size beyond the file", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.ObjSize, 1<<40); return p }, "Invalid object: Cannot assign requested address", ProblemObject},
 	{"unaligned offset", func(f *vFile) int { p := f.data["N=7"]; f.put(p+object.DataNextHash, 4); return p }, "Invalid offset (next_hash_offset=000004", ProblemObject},

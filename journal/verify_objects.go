@@ -13,6 +13,7 @@ type vObject struct {
 	off, size uint64
 	typ       object.Type
 	flags     byte
+	odd       bool // it has other flags, or reserved bytes that are not zero
 }
 
 // vTypeName is what journalctl calls a type.
@@ -49,6 +50,7 @@ func (v *verifier) objectIn(w *vWindow, p uint64) (o vObject, why string, err er
 		return o, "", err
 	}
 	o = vObject{off: p, size: object.U64(b, object.ObjSize), typ: object.Type(b[object.ObjType]), flags: b[object.ObjFlags]}
+	o.odd = object.U64(b, 0)>>8&^object.CompressedAny != 0
 	switch {
 	case o.size == 0:
 		return o, vBadMessage + " (uninitialized)", nil
@@ -106,6 +108,9 @@ func (v *verifier) checkObject(o vObject) error {
 		v.fail(o.off, ProblemContents, "Found compressed object of type %s that isn't of type data, which is not allowed.", vTypeName(o.typ))
 	}
 	v.checkCompression(o)
+	if o.odd {
+		v.fail(o.off, ProblemContents, "Object header has unknown flags, or reserved bytes that are not zero")
+	}
 	switch o.typ {
 	case object.Data:
 		return v.checkData(o)
@@ -237,7 +242,7 @@ func (v *verifier) payload(o vObject, p []byte) []byte {
 	if cap(v.plain) > 16*vPiece {
 		v.plain = nil
 	}
-	plain, err := v.dec.Decompress(v.plain[:0], o.flags, p, blob.MaxSize)
+	plain, err := v.dec.Decompress(v.plain[:0], o.flags&object.CompressedAny, p, blob.MaxSize)
 	if err != nil {
 		v.fail(o.off, ProblemContents, "%s decompression failed: %s (%v)", name, vBadMessage, err)
 		return nil

@@ -174,13 +174,16 @@ func (v *verifyRun) file(ctx context.Context, name string) error {
 	if err != nil {
 		return pathError(name, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	st, err := f.Stat()
 	if err != nil {
 		return pathError(name, err)
 	}
 	if !st.Mode().IsRegular() {
 		return fmt.Errorf("%s: not a regular file: name a journal file, or a directory of journal files", name)
+	}
+	if f, st, err = unpacked(f, st); err != nil {
+		return pathError(name, err)
 	}
 	var o journal.VerifyOptions
 	if v.bar != nil {
@@ -206,6 +209,17 @@ func (v *verifyRun) file(ctx context.Context, name string) error {
 	}
 	_, err = v.out.Write(text)
 	return err
+}
+
+// unpacked returns what a file holds that was compressed whole, and others as they
+// are.
+func unpacked(f *os.File, st fs.FileInfo) (*os.File, fs.FileInfo, error) {
+	out, err := journal.Unpack(f)
+	if err != nil || out == f {
+		return f, st, err // f is still open
+	}
+	st, err = out.Stat()
+	return out, st, err
 }
 
 // appendReport appends a report in journalctl's form.
