@@ -182,6 +182,20 @@ var vDamages = []struct {
 		f.put(p+object.DataNEntries, 98)
 		return f.entries[98]
 	}, "Entry object not referenced by linked data object at ", ProblemEntry},
+	{"data list goes on", func(f *vFile) int {
+		p := f.data["B=constant"]
+		f.put(p+object.DataNEntries, 99)
+		a := f.u64(p + object.DataEntryArray)
+		for f.u64(a+object.ArrayNext) != 0 {
+			a = f.u64(a + object.ArrayNext)
+		}
+		return a
+	}, "Entry array has more entries than are counted", ProblemData},
+	{"main array goes on", func(f *vFile) int {
+		a := f.u64(object.HdrEntryArrayOffset)
+		f.put(object.HdrNEntries, 4)
+		return a
+	}, "Entry array has more entries than are counted", ProblemEntryArray},
 	{"data list not sorted", func(f *vFile) int {
 		p := f.data["B=constant"]
 		a := f.u64(p + object.DataEntryArray)
@@ -234,11 +248,18 @@ func TestVerifyDamage(t *testing.T) {
 func TestVerifyLastEntryUnlinked(t *testing.T) {
 	f := vSmall(t, Flavour{Regular: true})
 	p := f.data["B=constant"]
+	last := f.u64(p + object.DataEntryArray)
+	left := 99 // slots, in arrays of 4, 8, 26 and 78
+	for ; f.u64(last+object.ArrayNext) != 0; last = f.u64(last + object.ArrayNext) {
+		left -= (f.u64(last+object.ObjSize) - object.ArrayItems) / object.ArrayItemSize
+	}
 	f.put(p+object.DataNEntries, 99)
+	f.put(f.slot(last, left-1), 0)
 	if r := verifyBytes(t, f.b); !r.OK() {
 		t.Error(r.Problems)
 	}
 	f.put(p+object.DataNEntries, 98)
+	f.put(f.slot(last, left-2), 0)
 	if r := verifyBytes(t, f.b); r.OK() {
 		t.Error("two missing are not told")
 	}

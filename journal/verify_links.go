@@ -48,7 +48,7 @@ func (v *verifier) checkLinks() error {
 func (v *verifier) walkMain() error {
 	v.mainBroken = true
 	n, elem := v.h(object.HdrNEntries), v.arrayItem()
-	var last, lastArray, used uint64
+	var last, lastArray, used, room, behind uint64
 	for i, a := uint64(0), v.h(object.HdrEntryArrayOffset); i < n; {
 		if a == 0 {
 			v.fail(object.HdrEntryArrayOffset, ProblemEntryArray, "Array chain too short at %d of %d", i, n)
@@ -82,10 +82,15 @@ func (v *verifier) walkMain() error {
 		if err != nil {
 			return err
 		}
-		lastArray, used = a, k
+		lastArray, used, room, behind = a, k, slots, next
 		i, a = i+k, next
 	}
 	v.lastEntry, v.mainBroken = last, false
+	if lastArray != 0 {
+		if err := v.checkBeyond(ProblemEntryArray, lastArray, used, room, behind); err != nil {
+			return err
+		}
+	}
 	v.checkTailHint(object.HdrTailEntryArrayOffset, ProblemEntryArray, lastArray, used)
 	return nil
 }

@@ -110,6 +110,28 @@ func (v *verifier) linkArray(a uint64) error {
 	d.seen, d.lastArray, d.lastUsed = d.seen+k, a, k
 	if d.seen < d.n {
 		v.claim(i, next)
+		return nil
+	}
+	return v.checkBeyond(ProblemData, a, k, slots, next)
+}
+
+// checkBeyond looks behind the last of a list's entries, in slot used-1 of the array
+// at a: there is to be nothing. A writer that was killed may have counted it not yet.
+func (v *verifier) checkBeyond(kind ProblemKind, a, used, slots, next uint64) error {
+	elem := v.arrayItem()
+	if used < slots {
+		b, err := v.win.get(a+object.ArrayItems+used*elem, int(elem))
+		if err != nil {
+			return err
+		}
+		next = vSlot(b, 0, elem)
+	}
+	if next != 0 {
+		say := v.fail
+		if v.hdr[object.HdrState] == object.StateOnline {
+			say = v.note
+		}
+		say(a, kind, "Entry array has more entries than are counted")
 	}
 	return nil
 }
