@@ -487,7 +487,7 @@ func rotateCrashRun(t *testing.T, naming Naming, n int) (none bool) {
 			}
 		}
 	}
-	w.Close() //nolint:errcheck // it was killed
+	w.Close() // it was killed
 	none = fs.Calls() < n
 	left := fs.Survivors()
 	rotateAfter(t, left, o, h)

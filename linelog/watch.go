@@ -55,7 +55,7 @@ func (w *Writer) endWatch() {
 // watch reopens the log whenever its file has lost its name.
 func (w *Writer) watch() {
 	defer close(w.watcher.gone)
-	defer w.watcher.Close() //nolint:errcheck // a second time, mostly
+	defer w.watcher.Close() // a second time, mostly
 	for {
 		err := w.settleName()
 		if err == nil {
