@@ -13,7 +13,7 @@ CUTS     ?= 500
 all: build vet lint test
 
 build:
-	$(GO) build -o bin/ ./cmd/tidemark
+	CGO_ENABLED=0 $(GO) build -o bin/ ./cmd/tidemark
 test:
 	$(GO) test ./...
 	$(MAKE) -s benchtest

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mattn/go-runewidth"
-
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/config"
 )
@@ -257,15 +255,6 @@ func cutColumns(l []byte, width, percent int) (head, tail int) {
 		head -= n
 	}
 	return head, tail
-}
-
-// columns is the width of r as systemd counts it: wide or not.
-func columns(r rune) int {
-	var c runewidth.Condition
-	if c.RuneWidth(r) == 2 {
-		return 2
-	}
-	return 1
 }
 
 func isASCII(b []byte) bool {

@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/tidemark-log/tidemark/internal/histogram"
 )
 
@@ -79,11 +76,14 @@ type FunnelStats struct {
 	LogStats
 }
 
-// metrics serves the server's own registry.
+// metrics serves the state of the server and what it is told, in the text format
+// of Prometheus.
 func (s *Server) metrics() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(&collector{server: s, d: newDescs()})
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	c := &collector{server: s, d: newDescs()}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", expositionType)
+		_, _ = w.Write(c.exposition().text()) // who asked has gone
+	})
 }
 
 // descs describes every metric once.
@@ -92,12 +92,12 @@ type descs struct {
 	unsynced, unsyncedBytes, unsyncedAge, buffered, buffer, usage, available, full,
 	effects, records, turns,
 	logLines, logUnsynced, logSyncs, logSyncErrors, logBuffered, logBuffer,
-	funnelFiles, funnelClients, funnelLines, funnelUnsynced, funnelSyncs, funnelSyncErrors, funnelBuffered *prometheus.Desc
+	funnelFiles, funnelClients, funnelLines, funnelUnsynced, funnelSyncs, funnelSyncErrors, funnelBuffered *desc
 }
 
 func newDescs() descs {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("tidemark_"+name, help, labels, nil)
+	desc := func(name, help string, labels ...string) *desc {
+		return &desc{name: "tidemark_" + name, help: help, labels: labels}
 	}
 	return descs{
 		info:          desc("info", "Version of the daemon.", "version"),
@@ -137,8 +137,8 @@ func newDescs() descs {
 }
 
 // all lists the descriptions.
-func (d *descs) all() []*prometheus.Desc {
-	return []*prometheus.Desc{
+func (d *descs) all() []*desc {
+	return []*desc{
 		d.info, d.entries, d.bytes, d.refused, d.events, d.syncs, d.syncErrors, d.syncSeconds,
 		d.unsynced, d.unsyncedBytes, d.unsyncedAge, d.buffered, d.buffer, d.usage, d.available, d.full,
 		d.effects, d.records, d.turns,
@@ -153,42 +153,38 @@ type collector struct {
 	d      descs
 }
 
-// Describe implements prometheus.Collector.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.d.all() {
-		ch <- d
-	}
+// exposition returns the metrics of now.
+func (c *collector) exposition() *exposition {
+	x := &exposition{}
+	c.collect(x)
+	return x
 }
 
-// Collect implements prometheus.Collector.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
+func (c *collector) collect(x *exposition) {
 	for _, n := range c.server.Counts() {
-		c.count(ch, n)
+		c.count(x, n)
 	}
 	if c.server.cfg.Stats == nil {
 		return
 	}
 	st := c.server.cfg.Stats()
 	for _, n := range st.Counts {
-		c.count(ch, n)
+		c.count(x, n)
 	}
-	ch <- prometheus.MustNewConstMetric(c.d.info, prometheus.GaugeValue, 1, st.Version)
-	c.numbers(ch, &st)
+	x.put(c.d.info, gauge, 1, st.Version)
+	c.numbers(x, &st)
 	for _, e := range st.Effects {
-		ch <- durations(c.d.effects, e.Counts, e.Log, e.Name)
+		durations(x, c.d.effects, e.Counts, e.Log, e.Name)
 	}
 	for _, t := range st.Turns {
-		ch <- durations(c.d.turns, t.Counts, t.Name)
+		durations(x, c.d.turns, t.Counts, t.Name)
 	}
-	ch <- spread(c.d.records, st.Records, recordOrders, func(order int) float64 { return float64(histogram.Last(order)) }, float64(st.Records.Sum))
+	spread(x, c.d.records, st.Records, recordOrders, func(order int) float64 { return float64(histogram.Last(order)) }, float64(st.Records.Sum))
 }
 
 // numbers are the metrics without labels.
-func (c *collector) numbers(ch chan<- prometheus.Metric, st *Stats) {
-	put := func(kind prometheus.ValueType, d *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(d, kind, v)
-	}
-	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+func (c *collector) numbers(x *exposition, st *Stats) {
+	put := func(k kind, d *desc, v float64) { x.put(d, k, v) }
 	put(counter, c.d.syncs, float64(st.Syncs))
 	put(counter, c.d.syncErrors, float64(st.SyncErrors))
 	put(counter, c.d.syncSeconds, st.SyncTime.Seconds())
@@ -231,34 +227,34 @@ const (
 )
 
 // durations is a histogram of µs, in seconds.
-func durations(d *prometheus.Desc, c histogram.Counts, labels ...string) prometheus.Metric {
+func durations(x *exposition, d *desc, c histogram.Counts, labels ...string) {
 	const second = 1e6
 	// Counted are whole µs: what is in an order took less than the next begins with.
 	bound := func(order int) float64 { return float64(histogram.Last(order)+1) / second }
-	return spread(d, c, durationOrders, bound, float64(c.Sum)/second, labels...)
+	spread(x, d, c, durationOrders, bound, float64(c.Sum)/second, labels...)
 }
 
 // spread is a histogram with buckets up to the bound of each order, and the sum of
 // all values.
-func spread(d *prometheus.Desc, c histogram.Counts, orders int, bound func(order int) float64, sum float64, labels ...string) prometheus.Metric {
-	buckets := make(map[float64]uint64, orders)
+func spread(x *exposition, d *desc, c histogram.Counts, orders int, bound func(order int) float64, sum float64, labels ...string) {
+	bounds, counts := make([]float64, orders), make([]uint64, orders)
 	n := uint64(0)
 	for i := range orders {
 		n += c.N[i]
-		buckets[bound(i)] = n
+		bounds[i], counts[i] = bound(i), n
 	}
-	return prometheus.MustNewConstHistogram(d, c.Total(), sum, buckets, labels...)
+	x.histogram(d, bounds, counts, c.Total(), sum, labels...)
 }
 
-func (c *collector) count(ch chan<- prometheus.Metric, n Count) {
+func (c *collector) count(x *exposition, n Count) {
 	switch n.Reason {
 	case "entries":
-		ch <- prometheus.MustNewConstMetric(c.d.entries, prometheus.CounterValue, float64(n.N), n.Name)
+		x.put(c.d.entries, counter, float64(n.N), n.Name)
 	case "bytes":
-		ch <- prometheus.MustNewConstMetric(c.d.bytes, prometheus.CounterValue, float64(n.N), n.Name)
+		x.put(c.d.bytes, counter, float64(n.N), n.Name)
 	case "streams", "lookups", "rotation", "removed_file", "clock_step", "read_back":
-		ch <- prometheus.MustNewConstMetric(c.d.events, prometheus.CounterValue, float64(n.N), n.Name, n.Reason)
+		x.put(c.d.events, counter, float64(n.N), n.Name, n.Reason)
 	default:
-		ch <- prometheus.MustNewConstMetric(c.d.refused, prometheus.CounterValue, float64(n.N), n.Name, n.Reason)
+		x.put(c.d.refused, counter, float64(n.N), n.Name, n.Reason)
 	}
 }
