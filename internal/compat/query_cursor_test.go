@@ -25,9 +25,9 @@ func cursorsOf(t *testing.T, args ...string) []string {
 
 // testCursors begins at real cursors, whole and in parts.
 func testCursors(t *testing.T, bin string) {
-	for _, source := range querySources(t)[:2] {
+	for i, source := range querySources(t)[:2] {
 		cursors := cursorsOf(t, source.args...)
-		places := 2
+		places := 1 + i
 		if full() {
 			places = 4
 		}

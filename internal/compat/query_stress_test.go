@@ -38,7 +38,7 @@ func manySources(t *testing.T) []querySource {
 	}
 	sources = append(sources,
 		querySource{name: "samples", args: []string{"-D", samples}, damaged: true},
-		querySource{name: "two files", args: []string{"--file", filepath.Join(samples, "r-0*.journal"), "--file=" + filepath.Join(samples, "esc.journal")}},
+		querySource{name: "several files", args: []string{"--file", filepath.Join(samples, "r-0*.journal"), "--file=" + filepath.Join(samples, "r-1*.journal")}},
 		querySource{name: "machines", args: []string{"-D", machines(t, filepath.Join(root, "machines"))}},
 		querySource{name: "root", args: []string{"--root=" + otherRoot(t, filepath.Join(root, "root"))}},
 	)
@@ -268,6 +268,18 @@ func (d *drawer) line(source querySource) []string {
 	}
 }
 
+// env draws an environment for a line.
+func (d *drawer) env(line []string) []string {
+	if d.r.IntN(3) > 0 {
+		return nil
+	}
+	env := []string{"TZ=" + d.pick("UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu"), "LC_ALL=" + d.pick("C", "C.UTF-8"), "COLUMNS=" + d.pick("20", "40", "81", "200")}
+	if a := askedOf(line); !strings.HasPrefix(a.mode, "json") && a.mode != "help" {
+		env = append(env, "SYSTEMD_URLIFY=0", "SYSTEMD_LOG_COLOR=0", "SYSTEMD_COLORS="+d.pick("16", "256", "1", "0"))
+	}
+	return env
+}
+
 // differs reports whether tidemark does on purpose what journalctl does not:
 // docs/PROTOCOLS.md has the list.
 func differs(line []string, source querySource) bool {
@@ -318,12 +330,13 @@ func TestStressQuery(t *testing.T) {
 		i := int(seed % uint64(len(sources)))
 		drawers[i].r = rand.New(rand.NewPCG(seed, 0))
 		line := drawers[i].line(sources[i])
+		env := drawers[i].env(line)
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			args := append(slices.Clone(sources[i].args), line...)
-			got, want := runBoth(t, bin, nil, args, args)
+			got, want := runBoth(t, bin, env, args, args)
 			compareOutcomes(t, line, got, want)
 			if t.Failed() {
-				t.Logf("%s %q; again: TIDEMARK_SEED=%d TIDEMARK_SEEDS=1 go test -run TestStressQuery ./internal/compat", sources[i].name, line, seed)
+				t.Logf("%s %q %q; again: TIDEMARK_SEED=%d TIDEMARK_SEEDS=1 go test -run TestStressQuery ./internal/compat", sources[i].name, env, line, seed)
 			}
 		})
 	}

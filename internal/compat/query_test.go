@@ -297,6 +297,7 @@ func errorWords(stderr []byte, prefix string) string {
 	if strings.HasPrefix(line, "No ") && strings.Contains(line, "journal files ") {
 		return "" // is said in other words
 	}
+	line = line[:min(len(line), 1900)] // journalctl cuts its words there
 	if pattern, _, found := strings.Cut(line, `": missing closing`); found {
 		return pattern // the rest is the regular expression library's
 	}

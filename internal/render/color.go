@@ -14,6 +14,7 @@ const (
 	ansiNormal       = "\x1b[0m"
 	ansiHighlight    = "\x1b[0;1;39m"
 	ansiHighlightRed = "\x1b[0;1;31m"
+	ansiGreen        = "\x1b[0;32m"
 	ansiBlue         = "\x1b[0;34m"
 )
 

@@ -88,12 +88,22 @@ func (o *Options) appendExplained(b []byte, e *entry.Entry) []byte {
 	if text == "" {
 		return b
 	}
-	mark := "░░ "
+	mark := "░░"
 	if o.ASCII {
-		mark = "-- "
+		mark = "--"
 	}
-	for line := range strings.SplitSeq(text, "\n") {
-		b = append(append(append(b, mark...), line...), '\n')
+	first, next, off := mark+" ", mark+" ", ""
+	if o.Colors != None {
+		grey := o.Colors.palette().grey
+		first, next, off = grey+mark+" "+ansiNormal+ansiGreen, grey+mark+ansiNormal+" "+ansiGreen, ansiNormal
+	}
+	b = append(b, first...)
+	for n, line := 0, ""; text != ""; n++ {
+		if n > 0 {
+			b = append(b, next...)
+		}
+		line, text, _ = strings.Cut(text, "\n")
+		b = append(append(append(b, line...), off...), '\n')
 	}
 	return b
 }
