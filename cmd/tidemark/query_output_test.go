@@ -33,7 +33,9 @@ func TestChooseColors(t *testing.T) {
 		t.Setenv("SYSTEMD_COLORS", tt.systemd)
 		t.Setenv("NO_COLOR", tt.no)
 		if tt.no == "" { // Setenv puts back what was there
-			os.Unsetenv("NO_COLOR")
+			if err := os.Unsetenv("NO_COLOR"); err != nil {
+				t.Fatal(err)
+			}
 		}
 		t.Setenv("TERM", tt.term)
 		t.Setenv("COLORTERM", tt.truecolr)

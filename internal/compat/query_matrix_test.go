@@ -22,16 +22,14 @@ func matrixLines() [][]string {
 			lines = append(lines, "-o "+mode+" "+o)
 		}
 	}
-	for _, o := range []string{
+	lines = append(lines,
 		"--system", "--user", "--system --user", "--user -u ssh", "--user --user-unit u", "--no-tail", "--no-tail -n 3", "-e", "-e -n 3", "-e -n all", "--this-boot", "--this-boot -n 4", "-b all -n 3", "-u ssh -b all", "-x -q", "--no-pager", "-N -b 9", "-F _PID -b 9", "-F _PID -u no*", "-F PRIORITY lower=1",
 		"-u ''", "--user-unit ''", "-t ''", "-g '' -n 3", "-g $", "-g ^", "-g l1$", "-g ERROR$ --case-sensitive=no", "--facility= -n 2", "--facility=kern --facility=user", "-p 3 -p 7 -n 3", "-p '' ", "-b '' -n 2", "-n '' ", "--lines= ", "--boot=", "--case-sensitive= -g x", "-S '' ", "-c ''", "--output-fields= -o json -n 2", "--output-fields=, -o json -n 2", "--output-fields=,MESSAGE -o export -n 2", "-F ''",
 		"--cursor-file=/nonexistent/file -n 2", "--cursor-file=/ -n 2", "-q -n 0", "-n 0", "-r -n 0", "-n 0 -r -q", "-n 00012", "-n 0x10", "-n 1e3", "-b 0x1", "-b 01 -n 2", "-n 99999999999", "-b 99999999999", "-p 0x3", "-p +3", "-p 03", "-p '3 '", "-p err..", "-p ..err", "-p 1...3", "--facility=kern,", "--facility=,kern", "--facility=kern,help", "--facility=23", "--facility=127", "--facility=128", "--facility=-1",
 		"_PID=1 _PID=2 PRIORITY=3 + _PID=1 PRIORITY=4 -n 5", "PRIORITY=3 -- -n", "-- PRIORITY=3", "+", "+ +", "PRIORITY=3 + -- +", "MESSAGE=", "PRIORITY=3=4", "A==", "_=1", "A.B=1", "a=1", "1A=2", "PRIORITY =3", " PRIORITY=3", "PRIORITY=3 /bin/sh", "/bin/sh + PRIORITY=3", "/dev/null", "/dev/null -n 2", "/dev", "/dev/tty0x", "/etc", "./x", "/bin/../bin/sh",
 		"--verify -q", "--list-boots --utc", "--header", "--disk-usage -q", "--list-boots -n 1", "--list-boots x", "--list-catalog", "--dump-catalog", "--dump-catalog f77379a8490b408bbe5f6940505a777b", "--list-catalog x", "--list-catalog 00000000000000000000000000000001",
 		"-S @1700000000 -U @1700000100 -n 3", "-S @1700000000 -U @1700000100 -r -n 3", "-S -100y", "-S +1h", "-U +1h -n 2", "-S now", "-U today -n 1", "-S '1 week ago' -n 1", "-S 22:13 -n 1", "-U '2023-11-14T22:14:00' -n 1", "-U '2023-11-14T22:14:00Z' -n 1", "-U '2023-11-14T22:14:00+02:00' -n 1", "-U '2023-11-14 22:14:00 +0200' -n 1", "-U '2023-11-14 22:14:00.123456789' -n 1", "-U 'Tue, 2023-11-14' -n 1", "-U 'Tue 2023-11-14' -n 1", "-U '@1700000000.5' -n 1", "-U '@-5' -n 1", "-U '@1700000000s' -n 1", "-U '1700000000' -n 1", "-U '@' -n 1", "-U 'epoch' -n 1", "-U 'infinity' -n 1", "-U '2h 30min ago' -n 1", "-U '2h30min ago' -n 1", "-U '-2h30' -n 1", "-U '- 2h' -n 1", "-U '2023-1-4' -n 1", "-U '2023-11-14 7:5' -n 1", "-U '2023-11-14  22:14' -n 1", "-U '2023-11-14 24:00' -n 1", "-U '2023-11-14 22:14:60' -n 1", "-U '1969-12-31' -n 1", "-U '2300-01-01' -n 1", "-U '9999-01-01' -n 1", "-U '10000-01-01' -n 1",
-	} {
-		lines = append(lines, o)
-	}
+	)
 	return splitLines(lines...)
 }
 

@@ -3,6 +3,7 @@ package query
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,8 +93,8 @@ func TestCatalog(t *testing.T) {
 	} {
 		var b strings.Builder
 		w := bufio.NewWriter(&b)
-		err := c.List(w, []entry.ID{idOf(1), idOf(3)}, oneLine)
-		if w.Flush(); err != nil || b.String() != want {
+		err := errors.Join(c.List(w, []entry.ID{idOf(1), idOf(3)}, oneLine), w.Flush())
+		if err != nil || b.String() != want {
 			t.Errorf("listed %q, %v; want %q", b.String(), err, want)
 		}
 	}
