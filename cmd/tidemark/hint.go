@@ -30,8 +30,13 @@ func withHint(err error, hint string) error {
 	return &hintedError{err, hint}
 }
 
-// asTyped marks what a query finds wrong in its arguments as wrong usage.
+// asTyped marks what a query finds wrong in its arguments as wrong usage, and adds
+// the next step where there is one.
 func asTyped(err error) error {
+	var advice *query.AdviceError
+	if errors.As(err, &advice) {
+		return withHint(err, advice.Hint)
+	}
 	var typed *query.ArgumentError
 	if !errors.As(err, &typed) {
 		return err

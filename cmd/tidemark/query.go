@@ -265,7 +265,7 @@ func (a *queryArgs) listPeriods(j *journal.Journal, out *queryOutput) error {
 		list, err = query.Invocations(j, a.query)
 	}
 	if err != nil {
-		return err
+		return asTyped(err)
 	}
 	if a.mode.IsJSON() {
 		before, behind := a.mode.Frame()

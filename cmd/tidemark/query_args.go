@@ -258,6 +258,8 @@ func setLong(options []queryOption, a *queryArgs, word string, argv []string) ([
 	return argv[1:], found.set(a, argv[0])
 }
 
+const optionHint = "--help lists the options"
+
 // findLong returns the option that is called name, or the only one that begins
 // so.
 func findLong(options []queryOption, name string) (*queryOption, error) {
@@ -278,7 +280,7 @@ func findLong(options []queryOption, name string) (*queryOption, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("unrecognized option '--%s'", name)
+		return nil, withHint(fmt.Errorf("unrecognized option '--%s'", name), optionHint)
 	case 1:
 		return found[0], nil
 	default:
@@ -298,7 +300,7 @@ func setShort(options []queryOption, a *queryArgs, letters string, argv []string
 		letter, rest := letters[0], letters[1:]
 		switch {
 		case found == nil:
-			return nil, fmt.Errorf("invalid option -- '%c'", letter)
+			return nil, withHint(fmt.Errorf("invalid option -- '%c'", letter), optionHint)
 		case found.kind == argNone:
 			if err := found.set(a, ""); err != nil {
 				return nil, err

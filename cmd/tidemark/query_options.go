@@ -53,24 +53,26 @@ func sourceOptions() []queryOption {
 	}
 }
 
+const timeHint = `want for example "2026-11-30 18:00", 09:30, yesterday, -1h, "2 days ago" or @SECONDS`
+
 func filterOptions() []queryOption {
 	return []queryOption{
 		{'S', "since", argRequired, func(a *queryArgs, v string) (err error) {
 			a.query.Since, err = query.ParseTime(v, a.now)
 			a.query.SinceSet = true
-			return err
+			return withHint(err, timeHint)
 		}, nil},
 		{'U', "until", argRequired, func(a *queryArgs, v string) (err error) {
 			a.query.Until, err = query.ParseTime(v, a.now)
 			a.query.UntilSet = true
-			return err
+			return withHint(err, timeHint)
 		}, nil},
 		{'c', "cursor", argRequired, func(a *queryArgs, v string) error { return setCursor(&a.query.Cursor, v) }, nil},
 		{0, "after-cursor", argRequired, func(a *queryArgs, v string) error { return setCursor(&a.query.AfterCursor, v) }, nil},
 		{0, "cursor-file", argRequired, func(a *queryArgs, v string) error { a.query.CursorFile = v; return nil }, nil},
 		{'b', "boot", argOptional, func(a *queryArgs, v string) (err error) {
 			a.query.Boot, err = query.ParseBoot(orElse(v, "0"))
-			return err
+			return withHint(err, "want all, a number such as -1, or a boot id: --list-boots lists them")
 		}, func(word string) bool { _, err := query.ParseBoot(word); return err == nil }},
 		{0, "this-boot", argNone, flag(func(a *queryArgs) { a.query.Boot = query.Boot{Set: true} }), nil},
 		{'k', "dmesg", argNone, flag(func(a *queryArgs) { a.query.Kernel, a.query.Boot.Set = true, true }), nil},
@@ -78,7 +80,7 @@ func filterOptions() []queryOption {
 		{'I', "", argNone, flag(func(a *queryArgs) { a.query.Invocation = query.Invocation{Set: true} }), nil},
 		{0, "invocation", argRequired, func(a *queryArgs, v string) (err error) {
 			a.query.Invocation, err = query.ParseInvocation(v)
-			return err
+			return withHint(err, "want all, a number such as -1, or an invocation id: --list-invocations lists them")
 		}, nil},
 		{0, "user-unit", argRequired, func(a *queryArgs, v string) error {
 			a.query.UserUnits = append(a.query.UserUnits, v)
@@ -94,7 +96,7 @@ func filterOptions() []queryOption {
 		}, nil},
 		{'p', "priority", argRequired, func(a *queryArgs, v string) (err error) {
 			a.query.Priorities, err = query.ParsePriorities(v)
-			return err
+			return withHint(err, "want a level, "+strings.Join(levelNames(), ", ")+" or 0 to 7, or a range A..B")
 		}, nil},
 		{0, "facility", argRequired, (*queryArgs).setFacility, nil},
 		{'g', "grep", argRequired, func(a *queryArgs, v string) error { a.grep, a.pattern = true, v; return nil }, nil},
@@ -116,7 +118,7 @@ func outputOptions() []queryOption {
 		}, nil},
 		{'n', "lines", argOptional, func(a *queryArgs, v string) (err error) {
 			a.query.Lines, a.query.Oldest, err = query.ParseLines(orElse(v, "10"))
-			return err
+			return withHint(err, "want a number, all, or +N for the oldest")
 		}, func(word string) bool { _, _, err := query.ParseLines(word); return err == nil }},
 		{'r', "reverse", argNone, flag(func(a *queryArgs) { a.query.Reverse = true }), nil},
 		{'f', "follow", argNone, flag(func(a *queryArgs) { a.query.Follow = true }), nil},

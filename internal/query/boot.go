@@ -33,7 +33,7 @@ func (b Boot) missing(why string) error {
 	if !b.ID.IsZero() {
 		which = b.ID.String()
 	}
-	return wordsf("Data from the specified boot (%s) is not available: %s", which, why)
+	return &AdviceError{wordsf("Data from the specified boot (%s) is not available: %s", which, why), "--list-boots lists those in the files"}
 }
 
 // last returns the boot of the last entry.

@@ -60,7 +60,7 @@ func (o *Options) invocationMatch(j *journal.Journal) (journal.Match, error) {
 		if !i.ID.IsZero() {
 			which = i.ID.String() + which
 		}
-		return journal.Match{}, wordsf("No journal invocation entry found from the specified invocation (%s).", which)
+		return journal.Match{}, &AdviceError{wordsf("No journal invocation entry found from the specified invocation (%s).", which), "--list-invocations lists those in the files"}
 	}
 	return Invocation{ID: runs[at].id}.match(), nil
 }

@@ -80,7 +80,7 @@ func (o *Options) unitAndBoot(j *journal.Journal) (all []journal.Match, err erro
 	if len(o.Units)+len(o.UserUnits) > 0 {
 		units, err := o.unitMatches(j)
 		if err != nil {
-			return nil, wordsf("Failed to add filter for units: %w", err)
+			return nil, &AdviceError{wordsf("Failed to add filter for units: %w", err), "-F _SYSTEMD_UNIT lists those in the files"}
 		}
 		all = append(all, journal.Or(units...))
 	}
@@ -246,6 +246,17 @@ type ArgumentError struct {
 }
 
 func (e *ArgumentError) Error() string { return e.Words }
+
+// AdviceError is what journalctl says of something that is not in the files, and
+// the next step.
+type AdviceError struct {
+	Err  error
+	Hint string
+}
+
+func (e *AdviceError) Error() string { return e.Err.Error() }
+
+func (e *AdviceError) Unwrap() error { return e.Err }
 
 const matchHint = "want FIELD=VALUE, or the path of a program or device; between two of them a + means or; -g PATTERN searches messages"
 
