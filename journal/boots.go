@@ -25,7 +25,7 @@ func (j *Journal) Boots() ([]Boot, error) {
 	known := make(map[entry.ID]bool)
 	var previous entry.ID
 	for {
-		boot, err := b.nextBoot(previous)
+		boot, err := b.nextBoot(previous, down)
 		if errors.Is(err, io.EOF) || err == nil && known[boot.ID] {
 			return list, nil
 		}
@@ -50,11 +50,67 @@ func (j *Journal) sibling() *Journal {
 	return b
 }
 
-// nextBoot goes to the last entry of the boot that follows the present place.
-func (j *Journal) nextBoot(previous entry.ID) (Boot, error) {
+// BootAt returns the boot that `journalctl -b` means by an offset: from the boot ref,
+// or without one (zero) from behind the last entry, or for an offset above 0 from
+// before the first. It jumps from boot to boot as Boots does, going back to the first
+// entry of each for an offset of 0 and below: where boots lie between one another, as
+// without a clock that runs while the machine is off, these may be others than Boots
+// lists. ok is false when there is no such boot. The Journal does not move.
+//
+// Source: systemd 252, get_boots of journalctl.c.
+func (j *Journal) BootAt(ref entry.ID, offset int) (id entry.ID, ok bool, err error) {
+	b := j.sibling()
+	dir := down
+	if offset <= 0 {
+		dir = up
+		b.SeekTail()
+	}
+	if !ref.IsZero() {
+		// Beyond its last entry in that direction.
+		b.matchBoot(ref, dir)
+		if err := b.guarded((*Journal).pick, -dir); err != nil {
+			return ref, false, unlessEnd(err)
+		}
+	}
+	left := offset * int(dir)
+	if ref.IsZero() && dir == up {
+		left++ // 0 is the last boot
+	}
+	id = ref
+	var previous entry.ID
+	for ; left > 0; left-- {
+		boot, err := b.nextBoot(previous, dir)
+		if err != nil {
+			return entry.ID{}, false, unlessEnd(err)
+		}
+		id, previous = boot.ID, boot.ID
+	}
+	return id, true, nil
+}
+
+func unlessEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// matchBoot goes to the end of a boot that lies in direction dir.
+func (j *Journal) matchBoot(id entry.ID, dir direction) {
+	j.SetMatch(Term(append([]byte("_BOOT_ID="), id.String()...)))
+	if dir == down {
+		j.SeekTail()
+	} else {
+		j.SeekHead()
+	}
+}
+
+// nextBoot goes to the last entry, in direction dir, of the boot that follows the
+// present place.
+func (j *Journal) nextBoot(previous entry.ID, dir direction) (Boot, error) {
 	j.SetMatch(Match{})
 	for {
-		if err := j.guarded((*Journal).pick, down); err != nil {
+		if err := j.guarded((*Journal).pick, dir); err != nil {
 			return Boot{}, err
 		}
 		if j.loc.boot != previous {
@@ -63,9 +119,8 @@ func (j *Journal) nextBoot(previous entry.ID) (Boot, error) {
 	}
 	boot := Boot{ID: j.loc.boot, First: j.loc.realtime, Last: j.loc.realtime}
 	at := j.loc
-	j.SetMatch(Term(append([]byte("_BOOT_ID="), boot.ID.String()...)))
-	j.SeekTail()
-	err := j.guarded((*Journal).pick, up)
+	j.matchBoot(boot.ID, dir)
+	err := j.guarded((*Journal).pick, -dir)
 	switch {
 	case err == nil:
 		boot.Last = j.loc.realtime

@@ -44,6 +44,13 @@
 // match what SetMatch was given. A file may be read while it is written:
 // Refresh, then go on.
 //
+// A File reads through any io.ReaderAt (NewFile). The fields of an entry are slices of
+// memory that is used again: they are valid until the Journal moves.
+//
+// Where a file is damaged its objects are gone through one by one, and every entry
+// that is intact is delivered; File.Damage and Warnings tell what was not. Rescue
+// writes what is left to a new file.
+//
 // Everything a reader takes from a file is checked before it is used: a
 // damaged or hostile file gives a *FormatError or fewer entries, never a panic,
 // an endless loop, or memory in proportion to a number that the file claims.

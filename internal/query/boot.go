@@ -17,15 +17,14 @@ func (o *Options) findBoot(j *journal.Journal) (entry.ID, error) {
 	if o.Boot.ID.IsZero() && o.Boot.Offset == 0 {
 		return o.Boot.last(j)
 	}
-	boots, err := periodsOf(j)
-	if err != nil {
+	id, ok, err := j.BootAt(o.Boot.ID, o.Boot.Offset)
+	switch {
+	case err != nil:
 		return entry.ID{}, o.Boot.missing(err.Error())
-	}
-	at, ok := place(boots, o.Boot.ID, o.Boot.Offset)
-	if !ok {
+	case !ok:
 		return entry.ID{}, o.Boot.missing("No such boot ID in journal")
 	}
-	return boots[at].id, nil
+	return id, nil
 }
 
 func (b Boot) missing(why string) error {
