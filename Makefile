@@ -44,7 +44,8 @@ crash:
 demo:
 	$(GO) run ./cmd/tidemark demo
 bench: build
-	cd bench && $(GO) run . -tidemark ../bin/tidemark $(BENCH)
+	$(GO) build -o bin/ ./internal/slowfs/cmd/slowfs
+	cd bench && $(GO) run . -tidemark ../bin/tidemark -slowfs ../bin/slowfs $(BENCH)
 slowfs:
 	$(GO) run ./internal/slowfs/cmd/slowfs $(SLOWFS)
 vuln:

@@ -46,6 +46,7 @@ type settings struct {
 	policies []string
 
 	pipeLines int
+	slowfs    string
 	read      int
 	curve     []int
 }
@@ -58,6 +59,9 @@ func main() {
 			return
 		case "scan":
 			exitOn(scan(os.Args[2:]))
+			return
+		case "installer":
+			exitOn(installer(os.Args[2:]))
 			return
 		case "lines":
 			exitOn(lineWriter(os.Args[2:]))
@@ -86,6 +90,7 @@ func main() {
 	flag.IntVar(&s.read, "read", 110000, "read: entries")
 	flag.StringVar(&sizes, "sizes", "100000,1000000,10000000", "curve: numbers of entries; ten million take some minutes, and 20 GB in the directory")
 	flag.StringVar(&s.fileSize, "filesize", "", "all but import: SystemMaxFileSize= for both sides, such as 1G (default: what both take by themselves)")
+	flag.StringVar(&s.slowfs, "slowfs", "slowfs", "manifest: internal/slowfs's `program`")
 	flag.IntVar(&s.pipeLines, "pipelines", 2000000, "pipe: lines a run")
 	flag.StringVar(&s.nice, "nice", "", "all but import: tidemark's scheduling priority (default: its own choice, -19 as root; journald has 0)")
 	flag.Usage = usage
@@ -127,6 +132,7 @@ var jobs = [...]job{
 	{"commands", "commands on one connection while native datagrams flood in", benchCommands},
 	{"loggers", "160,000 lines from 1 and 8 callers in this process: slog by linelog's handler, zap's BufferedWriteSyncer;\nevery line is looked for afterwards", benchLoggers},
 	{"pipe", "lines through a pipe to files that are rotated: tidemark append beside cat, rotatelogs, s6-log and multilog;\nevery line is looked for afterwards", benchPipe},
+	{"manifest", "one log of many short processes on a model of NFS, and of 64 processes on this disk: with locks, without,\nand through the daemon", benchManifest},
 	{"idle", "system calls of daemons that nobody asks for anything; beside webdis", benchIdle},
 }
 

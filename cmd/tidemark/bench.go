@@ -24,6 +24,7 @@ var benchTables = [...]struct {
 	{"notify", 300 * time.Millisecond},
 	{"sync", 300 * time.Millisecond},
 	{"commands", 2 * time.Second},
+	{"append", 300 * time.Millisecond},
 }
 
 // benchFlags are the settings of the command line.
@@ -36,7 +37,7 @@ type benchFlags struct {
 func newBenchCmd() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use:   "bench notify|sync|commands",
+		Use:   "bench notify|sync|commands|append",
 		Short: "Measure on this machine what it costs to notify, to sync and to answer, beside the naive way",
 		Long: `Measures in files of its own, which it removes, and looks every record up before.
 
@@ -48,6 +49,9 @@ func newBenchCmd() *cobra.Command {
   commands  one after the other on one connection while entries are appended and
             synced: a loop that sees a client it has answered again when its poll
             times out, a loop that is woken (sanlock), and tidemark's own
+  append    short processes that install files and append a line for each to one log:
+            no log, a lock for each line or process, none, whole lines in one write,
+            through one process; with --delay on a model of NFS
 
 The ways take turns; of their rounds the one in the middle counts, of commands
 and for the longest all of them. Who waits for a turn when a round ends counts
@@ -57,6 +61,7 @@ when a record that was acknowledged is not there.`,
   tidemark bench sync --dir /srv --callers 1,64      # on the disk of /srv
   tidemark bench sync --delay 10ms                   # as on a disk whose syncs take 10 ms
   tidemark bench commands --delay 100ms              # while the log waits for a slow disk
+  tidemark bench append --delay 18ms --callers 4     # as on NFS
   tidemark bench notify | tee table.txt`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -66,7 +71,7 @@ when a record that was acknowledged is not there.`,
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("name one table: notify, sync or commands: see tidemark bench --help")
+				return usagef("name one table: notify, sync, commands or append: see tidemark bench --help")
 			}
 			return nil
 		},
@@ -78,8 +83,8 @@ when a record that was acknowledged is not there.`,
 	flags.StringVar(&f.Dir, "dir", "", "`directory` in which one is made for the files, and removed (default: that of temporary files)")
 	flags.DurationVar(&f.Duration, "duration", 0, "how long each way runs in each round (default 300ms, commands 2s)")
 	flags.IntVar(&f.Rounds, "rounds", 3, "how often each way runs")
-	flags.DurationVar(&f.Delay, "delay", 0, "how much longer each sync takes, notify: each write; shows what a slow disk does")
-	flags.StringVar(&f.callers, "callers", "1,8,64,200", "sync: `numbers` of goroutines that append at the same time")
+	flags.DurationVar(&f.Delay, "delay", 0, "how much longer each sync takes, notify: each write; shows what a slow disk does; append: how long a COMMIT takes")
+	flags.StringVar(&f.callers, "callers", "1,8,64,200", "sync, append: `numbers` of those that append at the same time")
 	flags.DurationVar(&f.poll, "poll", time.Second, "commands: time-out of the naive way's poll, in whole ms")
 	completeFlags(cmd, map[string][]cobra.Completion{
 		"duration": {"300ms", "2s", "10s"}, "rounds": {"1", "3", "5"}, "delay": {"1ms", "10ms", "100ms"},
@@ -107,7 +112,7 @@ func (f *benchFlags) run(cmd *cobra.Command, name string) error {
 		}
 	}
 	if !known {
-		return usagef("unknown table %q: want notify, sync or commands", name)
+		return usagef("unknown table %q: want notify, sync, commands or append", name)
 	}
 	callers, err := f.check()
 	if err != nil {
@@ -124,6 +129,8 @@ func (f *benchFlags) run(cmd *cobra.Command, name string) error {
 		_, err = selfbench.Notify(ctx, f.Options)
 	case "sync":
 		_, err = selfbench.Sync(ctx, selfbench.SyncOptions{Options: f.Options, Callers: callers})
+	case "append":
+		_, err = selfbench.Append(ctx, selfbench.AppendOptions{Options: f.Options, Callers: callers})
 	default:
 		_, err = selfbench.Commands(ctx, selfbench.CommandsOptions{Options: f.Options, Poll: f.poll})
 	}

@@ -26,8 +26,8 @@ type Options struct {
 	// Rounds is how often each way runs. The round in the middle counts; of Commands,
 	// and for the longest, all of them.
 	Rounds int
-	// Delay is how much longer each sync takes (Notify: each write), so that a slow
-	// disk can be seen.
+	// Delay is how much longer each sync takes (Notify: each write; Append: as
+	// AppendOptions says), so that a slow disk can be seen.
 	Delay time.Duration
 	// Progress, if not nil, is told what is measured now, step of total.
 	Progress func(step, total int, what string)
@@ -98,8 +98,11 @@ func delayed(what string, d time.Duration) string {
 		return ""
 	}
 	effect := "sync"
-	if what == "notify" {
+	switch what {
+	case "notify":
 		effect = "write"
+	case "append":
+		return fmt.Sprintf(", as on NFS with a COMMIT of %s", short(d))
 	}
 	return fmt.Sprintf(", every %s %s slower", effect, short(d))
 }

@@ -70,6 +70,64 @@ func TestSync(t *testing.T) {
 	empty(t, o.Dir)
 }
 
+// TestAppend has each way on the files of this host, and on the model of another's.
+func TestAppend(t *testing.T) {
+	for _, delay := range []time.Duration{0, 36 * time.Microsecond} {
+		var out strings.Builder
+		o := AppendOptions{tiny(t, &out), []int{1, 3}}
+		o.Rounds, o.Delay = 1, delay
+		rows, err := Append(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(rows) != 2*len(appendWays) {
+			t.Errorf("%d rows", len(rows))
+		}
+		for i, r := range rows {
+			if r.Rate <= 0 || r.ToNone <= 0 || i%len(appendWays) == 0 && r.ToNone != 1 {
+				t.Errorf("%+v", r)
+			}
+		}
+		want := []string{"1 process ", "3 processes at a time ", "lock for each line ", "through one process (funnel) ", "all of them are in their logs"}
+		if delay > 0 {
+			want = append(want, ", as on NFS with a COMMIT of 36µs; 1 round of 3ms each\n")
+		}
+		for _, text := range want {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("%q is not printed:\n%s", text, out.String())
+			}
+		}
+		empty(t, o.Dir)
+	}
+}
+
+// TestRemoteFS has each call take what it takes on the model of another host: a lock
+// that covers a write ends with its COMMIT, a close only with its write-back.
+func TestRemoteFS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := &remoteFS{&SlowFS{FS: vfs.OS{}, Sync: 18 * time.Millisecond}}
+		took := func(what string, want time.Duration, call func() error) {
+			t.Helper()
+			began := time.Now()
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+			if d := time.Since(began); d != want {
+				t.Errorf("%s takes %s, want %s", what, d, want)
+			}
+		}
+		const rpc, back, commit = 500 * time.Microsecond, time.Millisecond, 18 * time.Millisecond
+		var l life
+		path := filepath.Join(t.TempDir(), "log")
+		took("opening", rpc, func() (err error) { l, err = openLockFree(t.Context(), nil, fs, path); return err })
+		took("a write", 0, func() error { return l.line(t.Context(), newRecord(0)) })
+		took("closing after it", back, l.close)
+		took("opening", rpc, func() (err error) { l, err = openLocked(true)(t.Context(), nil, fs, path); return err })
+		took("a write under a lock", rpc+back+commit+rpc, func() error { return l.line(t.Context(), newRecord(1)) })
+		took("closing", 0, l.close)
+	})
+}
+
 func TestNotify(t *testing.T) {
 	var out strings.Builder
 	o := tiny(t, &out)

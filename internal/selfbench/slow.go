@@ -49,6 +49,14 @@ type slowFile struct {
 	fs *SlowFS
 }
 
+// Fd is the descriptor, to be passed to another process.
+func (f *slowFile) Fd() uintptr {
+	if file, ok := f.File.(interface{ Fd() uintptr }); ok {
+		return file.Fd()
+	}
+	return ^uintptr(0)
+}
+
 func (f *slowFile) Datasync() error {
 	f.fs.syncs.Add(1)
 	f.fs.pause(f.fs.Sync)
