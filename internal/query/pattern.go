@@ -21,13 +21,11 @@ const (
 )
 
 // Pattern is what -g looks for: a regular expression of package regexp. Most
-// messages are ruled out by a text that every match must have, which is found
-// much faster than the expression. A Pattern is immutable.
+// messages are ruled out by texts that every match must have, which are found much
+// faster than the expression. A Pattern is immutable.
 type Pattern struct {
-	re    *regexp.Regexp
-	need  []byte // in lower case when fold is set; empty: nothing is known
-	fold  bool
-	exact bool // need is all there is to match
+	re   *regexp.Regexp
+	need need
 }
 
 // CompilePattern compiles the pattern of -g. An error is an *ArgumentError.
@@ -46,7 +44,7 @@ func CompilePattern(pattern string, c Case) (*Pattern, error) {
 		return nil, badPattern(pattern, err)
 	}
 	p := &Pattern{re: re}
-	p.need, p.fold, p.exact = required(tree.Simplify())
+	p.need = required(tree.Simplify())
 	return p, nil
 }
 
@@ -108,11 +106,11 @@ func dollars(tree *syntax.Regexp) *syntax.Regexp {
 
 // Match reports whether the pattern is found in b.
 func (p *Pattern) Match(b []byte) bool {
-	if len(p.need) > 0 {
-		if p.index(b) < 0 {
+	if !p.need.none() {
+		if !p.need.in(b) {
 			return false
 		}
-		if p.exact {
+		if p.need.exact {
 			return true
 		}
 	}
@@ -126,34 +124,6 @@ func (p *Pattern) Find(b []byte) (from, to int, ok bool) {
 		return 0, 0, false
 	}
 	return loc[0], loc[1], true
-}
-
-func (p *Pattern) index(b []byte) int {
-	if p.fold {
-		return indexFold(b, p.need)
-	}
-	return bytes.Index(b, p.need)
-}
-
-// required returns the longest text that every match of tree holds, and whether
-// it is the whole of tree.
-func required(tree *syntax.Regexp) (need []byte, fold, exact bool) {
-	switch tree.Op {
-	case syntax.OpLiteral:
-		return literal(tree)
-	case syntax.OpCapture, syntax.OpPlus:
-		need, fold, exact = required(tree.Sub[0])
-		return need, fold, exact && tree.Op == syntax.OpCapture
-	case syntax.OpConcat:
-		for _, sub := range tree.Sub {
-			if n, f, _ := required(sub); len(n) > len(need) {
-				need, fold = n, f
-			}
-		}
-		return need, fold, false
-	default:
-		return nil, false, false // it may match without any text
-	}
 }
 
 // literal returns the text of a literal. When case is ignored, K and S and

@@ -234,6 +234,13 @@ func TestPattern(t *testing.T) {
 		{"e", CaseAuto},
 		{"", CaseSensitive},
 		{"err.or", CaseAuto},
+		{"error|closed", CaseAuto},
+		{"error|closed connection", CaseSensitive},
+		{"errand|error", CaseAuto},
+		{"error|x*", CaseAuto},
+		{"(error|closed).*(connection|here)", CaseAuto},
+		{"closed.*connection", CaseAuto},
+		{"fuss|kelvin", CaseAuto},
 		{"(?s)err.or", CaseAuto},
 	} {
 		p, err := CompilePattern(c.pattern, c.fold)
@@ -243,7 +250,7 @@ func TestPattern(t *testing.T) {
 		for _, s := range texts {
 			want := p.re.MatchString(s)
 			if got := p.Match([]byte(s)); got != want {
-				t.Errorf("%q in %q: %v, regexp %v (needs %q, exact %v)", c.pattern, s, got, want, p.need, p.exact)
+				t.Errorf("%q in %q: %v, regexp %v (needs %+v)", c.pattern, s, got, want, p.need)
 			}
 		}
 	}
