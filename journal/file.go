@@ -372,10 +372,8 @@ func (f *File) checkHeader() error {
 		return f.errorf(object.HdrNEntries, ErrCorrupt, "no entry counted, but a first one of seqnum %d", h.HeadEntrySeqnum)
 	case h.TailObjectOffset >= f.end || h.TailObjectOffset%8 != 0:
 		return f.errorf(object.HdrTailObjectOffset, ErrCorrupt, "last object at %d", h.TailObjectOffset)
-	case h.TailObjectOffset == 0 && h.State != StateOnline:
-		if t, _ := f.plausible(f.firstObject()); t != object.Unused {
-			return f.errorf(object.HdrTailObjectOffset, ErrCorrupt, "no last object, but a first one")
-		}
+	case h.TailObjectOffset == 0 && h.State != StateOnline && f.end > h.HeaderSize+object.ObjHdrSize:
+		return f.errorf(object.HdrTailObjectOffset, ErrCorrupt, "no last object in a file of %d bytes", f.end)
 	}
 	return nil
 }

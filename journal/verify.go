@@ -259,14 +259,10 @@ func (v *verifier) run() error {
 			break
 		}
 	}
-	if v.tail == 0 {
-		if o, why, err := v.objectAt(v.hdrSize); err != nil {
-			return err
-		} else if why == "" && o.typ <= object.Tag {
-			v.fail(object.HdrTailObjectOffset, ProblemHeader, "No tail object, but there is one at %06x", o.off)
-			v.report.Stopped = v.hdrSize
-			return nil
-		}
+	if v.tail == 0 && v.hdr[object.HdrState] != object.StateOnline && v.win.size > v.hdrSize+object.ObjHdrSize {
+		v.fail(object.HdrTailObjectOffset, ProblemHeader, "No tail object in a file of %d bytes", v.win.size)
+		v.report.Stopped = v.hdrSize
+		return nil
 	}
 	complete, err := v.walkObjects()
 	if err != nil || !complete {
