@@ -95,6 +95,9 @@ func (s *Stream) placed(c *chunk, at int) (pos uint64, err error) {
 	case whole == at || w.o.Full == Drop || whole > w.o.MaxLine || w.o.Rotate.Size > 0 && int64(whole) > w.o.Rotate.Size:
 		s.take(p) // it may have to be counted, or cut, by the line, or to go to several files
 		w.q.recycle(c)
+	case len(w.q.parts) > 0 && whole <= w.o.Buffer/4:
+		s.take(p) // writes fail, and a chunk for each few lines would be much memory
+		w.q.recycle(c)
 	default:
 		s.rest = append(s.rest[:0], c.buf[whole:]...)
 		c.buf = c.buf[:whole]

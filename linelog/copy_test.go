@@ -140,6 +140,35 @@ func TestCopyFromFullDisk(t *testing.T) {
 	})
 }
 
+// While the disk is full lines that come one by one share chunks.
+func TestCopyFromFullDiskMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Buffer: 1000}, nil)
+		full := true
+		r.fs.Hook(func(_ int, op crashfs.Op) error {
+			if full && op.Name == "write" {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		lines := &reads{}
+		for i := range 1000 {
+			lines.texts = append(lines.texts, fmt.Sprintf("line %04d\n", i))
+		}
+		if _, err := r.copyFrom(lines); err != nil {
+			t.Fatal(err)
+		}
+		r.Writer.mu.Lock()
+		if n := len(r.q.parts); n > 12 {
+			t.Errorf("%d chunks of 1000 bytes for 10 bytes a line, 1000 lines", n)
+		}
+		r.Writer.mu.Unlock()
+		full = false
+		r.close()
+		r.want(lines.texts...)
+	})
+}
+
 // An error of the reader is returned, and what came before it is there.
 func TestCopyFromErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
