@@ -25,6 +25,9 @@ type stamp struct {
 	seq int
 }
 
+// maxSeq bounds the numbers that others are counted on from: it leaves room for more.
+const maxSeq = 1 << 30
+
 func (s stamp) before(t stamp) bool {
 	return cmp.Or(cmp.Compare(s.at, t.at), cmp.Compare(s.seq, t.seq)) < 0
 }
@@ -58,7 +61,7 @@ func (s stamp) time() time.Time {
 // parseStamp reads what String writes.
 func parseStamp(text string) (s stamp, ok bool) {
 	at, seq, more := strings.Cut(text, "_")
-	if _, err := time.Parse(stampForm, at); err != nil {
+	if _, err := time.Parse(stampForm, at); err != nil || len(at) != len(stampForm) { // Parse takes fractions
 		return stamp{}, false
 	}
 	s.at = at
@@ -113,7 +116,8 @@ func (w *Writer) archives(path string) ([]archive, error) {
 	found := map[string]archive{}
 	for _, e := range entries {
 		a, ok := parseArchive(base, e.Name())
-		if !ok || e.IsDir() || a.number > 0 && w.o.Rotate.Naming != Numbered {
+		// What is no file is nobody's log: a link would have what it leads to changed.
+		if !ok || !e.Type().IsRegular() || a.number > 0 && w.o.Rotate.Naming != Numbered {
 			continue
 		}
 		a.path = filepath.Join(dir, strings.TrimSuffix(e.Name(), suffix))

@@ -92,8 +92,10 @@ func (s *Stream) placed(c *chunk, at int) (pos uint64, err error) {
 	p := c.buf[at:]
 	whole := at + bytes.LastIndexByte(p, '\n') + 1
 	switch {
-	case whole == at || w.o.Full == Drop || whole > w.o.MaxLine || w.o.Rotate.Size > 0 && int64(whole) > w.o.Rotate.Size:
-		s.take(p) // it may have to be counted, or cut, by the line, or to go to several files
+	case whole == at || w.o.Full == Drop || whole > w.o.MaxLine || w.o.Rotate.Size > 0 && int64(whole) > w.o.Rotate.Size, w.q.joins(whole):
+		// It may have to be counted, or cut, by the line, or to go to several files. While
+		// writes fail a chunk for each read would take many times the memory of its lines.
+		s.take(p)
 		w.q.recycle(c)
 	case len(w.q.parts) > 0 && whole <= w.o.Buffer/4:
 		s.take(p) // writes fail, and a chunk for each few lines would be much memory

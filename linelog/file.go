@@ -21,7 +21,7 @@ type file struct {
 	path    string  // symbolic links followed
 	archive string  // what a rotation has renamed it to; "": nothing
 	via     conduit // to the daemon that writes it; nil: this process does
-	given   bool    // the descriptors were given: no path leads to it, as far as is known
+	given   bool    // the descriptors were given, or path is a link: no name of its own is known
 	regular bool
 	shared  bool // others append, too
 	torn    Torn
@@ -50,11 +50,15 @@ const maxReadAhead = 64 << 10
 
 // open opens the path of w. Called with io held, or before w is used.
 func (w *Writer) open() (*file, error) {
-	path := w.path
+	path, named := w.path, true
 	if _, ok := w.o.FS.(vfs.OS); ok {
-		path = resolve(path)
+		path, named = resolve(path)
 	}
-	return w.openPath(path, w.o.Perm)
+	f, err := w.openPath(path, w.o.Perm)
+	if err == nil {
+		f.given = !named && f.regular
+	}
+	return f, err
 }
 
 // errExchanged says that somebody has renamed or removed a file while it was opened.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/tidemark-log/tidemark/internal/vfs"
 )
 
 // finishEffect is the effect of the settler finisher: it brings what was rotated,
@@ -102,8 +104,11 @@ func (w *Writer) sweep(path string) {
 		return // it was readable a moment ago, and the next Open sweeps again
 	}
 	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), "."+base+".")
-		if ok && strings.HasSuffix(rest, suffix+".part") {
+		name, ok := strings.CutSuffix(e.Name(), ".part")
+		if !ok || name[:min(1, len(name))] != "." {
+			continue
+		}
+		if a, ok := parseArchive(base, name[1:]); ok && a.packed { // else that of another log, whose name begins like this one
 			w.try("remove what a compression has left", func() error { return w.o.FS.Remove(filepath.Join(dir, e.Name())) })
 		}
 	}
@@ -114,11 +119,11 @@ func (w *Writer) mend(list []archive) {
 	for _, a := range list {
 		if a.plain {
 			w.try("look at the end", func() error {
-				f, err := w.openPath(a.path, w.o.Perm)
-				if err != nil {
-					return err
+				_, err := repairEnd(a.path, vfs.NoFollow, &w.o)
+				if errors.Is(err, fs.ErrNotExist) {
+					err = nil // removed meanwhile
 				}
-				return errors.Join(f.repair(), f.close())
+				return err
 			})
 		}
 	}
@@ -161,17 +166,24 @@ func (w *Writer) compress(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	from, err := w.o.FS.OpenFile(path, os.O_RDONLY, 0)
+	from, err := w.o.FS.OpenFile(path, os.O_RDONLY|vfs.NoFollow, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
+	size, err := from.Size()
+	if err != nil || !from.Regular() {
+		return errors.Join(err, fmt.Errorf("%s: not a regular file any more", path))
+	}
 	part := partName(path, path)
-	to, err := w.o.FS.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, st.Mode().Perm())
+	to, err := w.openPart(part, st.Mode().Perm())
 	if err != nil {
 		return err
 	}
-	err = encode(&offsetWriter{f: to}, io.NewSectionReader(from, 0, st.Size()))
+	err = encode(&offsetWriter{f: to}, io.NewSectionReader(from, 0, size))
+	if err == nil {
+		err = unused(from, size)
+	}
 	if err == nil {
 		err = to.Datasync()
 	}
@@ -183,6 +195,36 @@ func (w *Writer) compress(path string) (err error) {
 		return err
 	}
 	return w.o.FS.SyncDir(filepath.Dir(path))
+}
+
+// openPart opens a file that was not there: what has its name, perhaps a link, is
+// removed and not written to.
+func (w *Writer) openPart(part string, perm fs.FileMode) (vfs.File, error) {
+	f, err := w.o.FS.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err
+	}
+	if err := w.o.FS.Remove(part); err != nil {
+		return nil, err
+	}
+	return w.o.FS.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+}
+
+// unused returns an error if somebody still writes to an archive, as far as that can be
+// known: who was not told of the rotation, or rotates the log as well. To remove it would
+// lose that one's lines.
+func unused(f vfs.File, size int64) error {
+	now, err := f.Size()
+	if err == nil && now != size {
+		err = ErrInUse
+	}
+	if used := f.NoWriter(); err == nil && errors.Is(used, vfs.ErrInUse) {
+		err = ErrInUse
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return nil
 }
 
 // encode writes one zstd frame.
@@ -225,7 +267,7 @@ func (w *Writer) rename(a *archive, to string) bool {
 	if a.packed {
 		form = suffix
 	}
-	if a.packed && a.plain || !w.try("number", func() error { return w.o.FS.Rename(a.path+form, to+form) }) {
+	if a.packed && a.plain || !w.try("number", func() error { return w.o.FS.RenameNew(a.path+form, to+form) }) {
 		return false
 	}
 	a.path = to

@@ -119,6 +119,11 @@ func (q *queue) addAll(p []byte, pos uint64) uint64 {
 	return pos
 }
 
+// joins reports whether n bytes that wait behind others have room in the last chunk.
+func (q *queue) joins(n int) bool {
+	return len(q.parts) > 0 && len(q.parts[len(q.parts)-1].buf)+n <= q.size
+}
+
 // push appends a chunk of whole lines, and returns the position behind the last.
 func (q *queue) push(c *chunk, pos uint64) uint64 {
 	c.lines = uint64(bytes.Count(c.buf, newline))

@@ -32,7 +32,12 @@ func Repair(path string, o Options) (r Repaired, err error) {
 	if err := noWriter(path, o.FS); err != nil {
 		return r, err
 	}
-	fix, err := o.FS.OpenFile(path, os.O_RDWR, 0)
+	return repairEnd(path, 0, &o)
+}
+
+// repairEnd marks the end of a file that nobody has locked.
+func repairEnd(path string, flags int, o *Options) (r Repaired, err error) {
+	fix, err := o.FS.OpenFile(path, os.O_RDWR|flags, 0)
 	if err != nil {
 		return r, err
 	}

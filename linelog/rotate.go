@@ -3,8 +3,7 @@ package linelog
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"time"
 
 	"github.com/tidemark-log/tidemark/settle"
@@ -67,6 +66,9 @@ type Rotation struct {
 
 // enabled tells whether anything is asked for.
 func (r *Rotation) enabled() bool { return *r != Rotation{} }
+
+// errLink says that the name of the log is a link now, which is not renamed.
+var errLink = errors.New("the name has become a symbolic link: open the log again")
 
 // maxUnsynced bounds the files before that are not synced: each has two descriptors,
 // and a disk that does not sync is not to take all that a process may have.
@@ -192,7 +194,7 @@ func (w *Writer) lookForArchives(path string) {
 		return // the finisher says so
 	}
 	for _, a := range list {
-		if a.number == 0 && w.rot.last.before(a.stamp) {
+		if a.number == 0 && a.stamp.seq < maxSeq && w.rot.last.before(a.stamp) {
 			w.rot.last = a.stamp
 		}
 	}
@@ -242,18 +244,24 @@ func (w *Writer) rotate() error {
 	w.rot.path = path
 	archive := before.archive // it has one already if its name could not be given back
 	if before.app.IsAt(path) {
-		if st, err := w.o.FS.Stat(path); err == nil {
-			perm = st.Mode().Perm()
-		}
-		var err error
-		if archive, err = w.archiveName(path); err != nil {
+		st, err := w.o.FS.Stat(path)
+		switch {
+		case err != nil:
 			return fmt.Errorf("rotate: %w", err)
+		case !st.Mode().IsRegular():
+			return fmt.Errorf("rotate: %s: %w", path, errLink)
 		}
-		if err := w.o.FS.Rename(path, archive); err != nil && !before.app.IsAt(archive) {
+		perm = st.Mode().Perm()
+		name, err := w.toArchive(path)
+		switch {
+		case before.app.IsAt(name): // also if it was done and an error told
+			archive, before.archive = name, name
+			before.names.Add(1)
+		case err != nil:
 			return fmt.Errorf("rotate: %w", err)
+		default: // somebody has put another file there just before: theirs
+			w.o.FS.RenameNew(name, path) //nolint:errcheck // then its lines are in an archive
 		}
-		before.archive = archive
-		before.names.Add(1)
 	}
 	f, err := w.openPath(path, perm)
 	if err == nil && !f.regular {
@@ -263,7 +271,7 @@ func (w *Writer) rotate() error {
 		if !before.app.IsAt(archive) {
 			return fmt.Errorf("rotate: %w", err) // somebody else has renamed or removed it
 		}
-		if back := w.o.FS.Rename(archive, path); back != nil && !before.app.IsAt(path) {
+		if back := w.o.FS.RenameNew(archive, path); back != nil && !before.app.IsAt(path) {
 			return fmt.Errorf("rotate: %w; lines go on to %s: %w", err, archive, back)
 		}
 		before.archive = ""
@@ -277,6 +285,19 @@ func (w *Writer) rotate() error {
 	w.pos++ // a position of no line: a sync of it covers the file before
 	w.rot.pos = w.pos
 	return nil
+}
+
+// toArchive renames path to a name that nothing has. Called with io held.
+func (w *Writer) toArchive(path string) (name string, err error) {
+	for range 10 { // another process that rotates the log may be faster
+		if name, err = w.archiveName(path); err != nil {
+			break
+		}
+		if err = w.o.FS.RenameNew(path, name); !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return name, err
 }
 
 // tellRotation has what was rotated synced, and finished once it is. Called without
@@ -313,25 +334,9 @@ func (w *Writer) setArchiveAside(f *file) string {
 		return ""
 	}
 	aside := w.asideName(f.path)
-	if err := w.o.FS.Rename(f.archive, aside); err != nil && !f.app.IsAt(aside) {
+	if err := w.o.FS.RenameNew(f.archive, aside); err != nil && !f.app.IsAt(aside) {
 		w.rotateFailed(fmt.Errorf("set %s aside: %w", f.archive, err))
 		return ""
 	}
 	return aside
-}
-
-// resolve follows path while it is a symbolic link, also one that leads to nothing:
-// what it names is rotated, not the link.
-func resolve(path string) string {
-	for range 40 { // as many as Linux follows
-		to, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(path), to)
-		}
-		path = to
-	}
-	return path
 }

@@ -34,14 +34,29 @@ func (w *Writer) Stream() *Stream {
 func (s *Stream) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
-		// A rest and a portion make a line of at most twice MaxLine.
-		n := min(len(p)-done, s.w.o.MaxLine)
+		n := portion(p[done:], s.w.o.MaxLine)
 		if err := s.write(p[done : done+n]); err != nil {
 			return done, err
 		}
 		done += n
 	}
 	return done, nil
+}
+
+// portion is how much of p is accepted at a time: whole lines, some size bytes of them
+// or one that is longer, so that what others write comes between lines. What has no
+// newline any more is a rest, of which a part may be cut at a time.
+func portion(p []byte, size int) int {
+	if len(p) <= size {
+		return len(p)
+	}
+	if n := bytes.LastIndexByte(p[:size], '\n') + 1; n > 0 {
+		return n
+	}
+	if n := bytes.IndexByte(p, '\n') + 1; n > 0 {
+		return n
+	}
+	return size
 }
 
 // write accepts a portion.

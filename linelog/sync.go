@@ -159,8 +159,11 @@ func (w *Writer) exchange() error {
 	}
 	aside := ""
 	if f.app.IsAt(f.path) { // else somebody has renamed or removed it
+		if st, err := w.o.FS.Stat(f.path); err == nil && !st.Mode().IsRegular() {
+			return fmt.Errorf("%w: %w; set the file aside: %s: %w", ErrSync, f.failed, f.path, errLink)
+		}
 		aside = w.asideName(f.path)
-		if err := w.o.FS.Rename(f.path, aside); err != nil {
+		if err := w.o.FS.RenameNew(f.path, aside); err != nil {
 			return fmt.Errorf("%w: %w; set the file aside: %w", ErrSync, f.failed, err)
 		}
 	}
@@ -281,7 +284,7 @@ func (w *Writer) reopen() (pos uint64, err error) {
 	if closing {
 		return 0, ErrClosed
 	}
-	if w.f != nil && w.f.given {
+	if w.handed {
 		return 0, fmt.Errorf("reopen %s: it was given as open files: %w", w.path, errors.ErrUnsupported)
 	}
 	if w.f != nil && w.f.app.IsAt(w.path) {

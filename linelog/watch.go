@@ -33,7 +33,7 @@ func (w *Writer) startWatch(grace time.Duration) {
 	}
 	path := w.path
 	if _, ok := w.o.FS.(vfs.OS); ok {
-		path = resolve(path)
+		path, _ = resolve(path)
 	}
 	in, err := namewatch.New(path)
 	if err != nil {

@@ -47,6 +47,7 @@ type Writer struct {
 	o      Options // with defaults
 	path   string
 	via    string // socket of the daemon that writes the file; "": this process does
+	handed bool   // OpenFiles: no path is ever opened
 	write  *settle.Settler
 	sync   *settle.Settler
 	gather gather // of those who wait for a sync
@@ -129,6 +130,7 @@ func OpenFiles(app, fix *os.File, o Options) (*Writer, error) {
 // openFiles is OpenFiles.
 func openFiles(app, fix vfs.File, o Options) (*Writer, error) {
 	w := newWriter(app.Name(), o)
+	w.handed = true
 	f := &file{app: app, fix: fix, path: app.Name(), given: true, regular: app.Regular()}
 	if f.regular {
 		if err := w.ready(f); err != nil {

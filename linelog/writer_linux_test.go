@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"golang.org/x/sys/unix"
 
@@ -258,5 +259,73 @@ func TestTruncatedByOthers(t *testing.T) {
 	}
 	if b, err := os.ReadFile(path); string(b) != "two\n" {
 		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// Calls that end with a newline and are longer than the longest line do not mix.
+func TestLongWritesDoNotMix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	w, err := Open(path, Options{MaxLine: 1000, Window: -1, Limit: 4000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	const each = 20
+	for g := range 4 {
+		group.Go(func() {
+			line := strings.Repeat(string(rune('a'+g)), 70) + "\n"
+			text := strings.Repeat(line, 60) + strings.Repeat(line[:70], 40) + "\n" // the last is cut
+			for range each {
+				if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
+					t.Errorf("Write = %d, %v", n, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := 0
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "…")
+		if line != strings.Repeat(line[:1], len(line)) {
+			t.Fatalf("a line of two calls: %q", line)
+		}
+		if len(line) == 70 {
+			short++
+		}
+	}
+	if short != 4*each*60 {
+		t.Errorf("%d lines, want %d", short, 4*each*60)
+	}
+}
+
+// What waits while writes fail takes about the memory of its lines, however small the
+// reads are that have brought them.
+func TestCopyFromHoldsLittleWhileWritesFail(t *testing.T) {
+	w, err := Open("/dev/full", Options{})
+	if err != nil {
+		t.Skipf("no /dev/full: %v", err)
+	}
+	s := w.Stream()
+	if _, err := s.CopyFrom(t.Context(), iotest.OneByteReader(strings.NewReader(strings.Repeat("x\n", 500)))); err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	held := 0
+	for _, c := range w.q.parts {
+		held += cap(c.buf)
+	}
+	w.mu.Unlock()
+	if held > 3*DefaultBuffer {
+		t.Errorf("1000 bytes take %d", held)
+	}
+	if err := w.Close(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "lines lost: 500 (1000 bytes)") {
+		t.Errorf("Close = %v", err)
 	}
 }

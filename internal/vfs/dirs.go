@@ -3,8 +3,20 @@ package vfs
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 )
+
+// renameLooking is RenameNew in two steps.
+func renameLooking(fsys FS, oldpath, newpath string) error {
+	if _, err := fsys.Stat(newpath); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			err = fs.ErrExist
+		}
+		return &os.LinkError{Op: "rename", Old: oldpath, New: newpath, Err: err}
+	}
+	return fsys.Rename(oldpath, newpath)
+}
 
 // MakeDirs makes name and its missing parents. When it returns nil they survive a
 // power cut, and so does name if it was there before: whoever made it may have died

@@ -16,6 +16,9 @@ import (
 // and SyncDir: the few that they name), tried again when a signal interrupts it.
 type OS struct{}
 
+// NoFollow has OpenFile fail if the name is a symbolic link, where there is that.
+const NoFollow = unix.O_NOFOLLOW
+
 // osFile is a descriptor of its own, not an os.File: os.File loops over a short
 // write, which would tear what must be one write.
 type osFile struct {
@@ -55,6 +58,20 @@ func (OS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 
 // Rename is rename(2).
 func (OS) Rename(oldpath, newpath string) error { return os.Rename(oldpath, newpath) }
+
+// RenameNew is renameat2(2) with RENAME_NOREPLACE. File systems without it say EINVAL.
+func (o OS) RenameNew(oldpath, newpath string) error {
+	err := retry(func() error {
+		return unix.Renameat2(unix.AT_FDCWD, oldpath, unix.AT_FDCWD, newpath, unix.RENAME_NOREPLACE)
+	})
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return renameLooking(o, oldpath, newpath)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: oldpath, New: newpath, Err: err}
+	}
+	return nil
+}
 
 // Remove is unlink(2), or rmdir(2) for a directory.
 func (OS) Remove(name string) error { return os.Remove(name) }

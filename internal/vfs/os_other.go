@@ -29,6 +29,9 @@ func (OS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 // Rename renames a file.
 func (OS) Rename(oldpath, newpath string) error { return os.Rename(oldpath, newpath) }
 
+// RenameNew renames a file to a name that nothing had a moment before.
+func (o OS) RenameNew(oldpath, newpath string) error { return renameLooking(o, oldpath, newpath) }
+
 // Remove removes a file or an empty directory.
 func (OS) Remove(name string) error { return os.Remove(name) }
 

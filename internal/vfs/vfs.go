@@ -80,6 +80,9 @@ type FS interface {
 	// OpenFile opens name with flags of package os; always CLOEXEC.
 	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
 	Rename(oldpath, newpath string) error
+	// RenameNew is Rename to a name that nothing has: else it does nothing and the
+	// error is fs.ErrExist. Where the system cannot do that in one step it looks first.
+	RenameNew(oldpath, newpath string) error
 	Remove(name string) error
 	MkdirAll(name string, perm fs.FileMode) error
 	ReadDir(name string) ([]fs.DirEntry, error)

@@ -239,7 +239,12 @@ func (f *FS) setNames(dir string, set map[string]*inode) {
 }
 
 // Rename replaces newpath, as rename(2) does.
-func (f *FS) Rename(oldpath, newpath string) error {
+func (f *FS) Rename(oldpath, newpath string) error { return f.rename(oldpath, newpath, false) }
+
+// RenameNew is Rename to a name that nothing has. Its faults are those of rename.
+func (f *FS) RenameNew(oldpath, newpath string) error { return f.rename(oldpath, newpath, true) }
+
+func (f *FS) rename(oldpath, newpath string, isNew bool) error {
 	oldpath, newpath = filepath.Clean(oldpath), filepath.Clean(newpath)
 	flt, err := f.begin(Op{Name: "rename", Path: oldpath})
 	if err != nil {
@@ -247,8 +252,11 @@ func (f *FS) Rename(oldpath, newpath string) error {
 	}
 	defer f.mu.Unlock()
 	in := f.names[oldpath]
-	if in == nil {
+	switch {
+	case in == nil:
 		return pathErr("rename", oldpath, syscall.ENOENT)
+	case isNew && (f.names[newpath] != nil || f.dirs[newpath]):
+		return pathErr("rename", oldpath, syscall.EEXIST)
 	}
 	f.setNames(filepath.Dir(newpath), map[string]*inode{newpath: in, oldpath: nil})
 	return pathErr("rename", oldpath, flt.err)

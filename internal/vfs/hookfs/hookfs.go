@@ -78,6 +78,14 @@ func (h *FS) Rename(from, to string) error {
 	return h.OS.Rename(from, to)
 }
 
+// RenameNew asks for rename.
+func (h *FS) RenameNew(from, to string) error {
+	if err := h.ask("rename", from); err != nil {
+		return err
+	}
+	return h.OS.RenameNew(from, to)
+}
+
 // SyncDir asks for syncdir.
 func (h *FS) SyncDir(name string) error {
 	if err := h.ask("syncdir", name); err != nil {
