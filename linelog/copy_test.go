@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/iotest"
@@ -106,9 +107,10 @@ func TestCopyFromIsWrittenAtOnce(t *testing.T) {
 func TestCopyFromFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Buffer: 100, Limit: 300}, nil)
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		r.fs.Hook(func(_ int, op crashfs.Op) error {
-			if full && op.Name == "write" {
+			if full.Load() && op.Name == "write" {
 				return syscall.ENOSPC
 			}
 			return nil
@@ -131,7 +133,7 @@ func TestCopyFromFullDisk(t *testing.T) {
 		if n != 300 || !errors.Is(err, context.Canceled) {
 			t.Errorf("CopyFrom = %d, %v", n, err)
 		}
-		full = false
+		full.Store(false)
 		if n, err := s.CopyFrom(t.Context(), &reads{texts: []string{"after\n"}}); n != 6 || err != nil {
 			t.Errorf("with space again: %d, %v", n, err)
 		}
@@ -144,9 +146,10 @@ func TestCopyFromFullDisk(t *testing.T) {
 func TestCopyFromFullDiskMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Buffer: 1000}, nil)
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		r.fs.Hook(func(_ int, op crashfs.Op) error {
-			if full && op.Name == "write" {
+			if full.Load() && op.Name == "write" {
 				return syscall.ENOSPC
 			}
 			return nil
@@ -163,7 +166,7 @@ func TestCopyFromFullDiskMemory(t *testing.T) {
 			t.Errorf("%d chunks of 1000 bytes for 10 bytes a line, 1000 lines", n)
 		}
 		r.Writer.mu.Unlock()
-		full = false
+		full.Store(false)
 		r.close()
 		r.want(lines.texts...)
 	})
