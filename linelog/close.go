@@ -50,6 +50,12 @@ func (w *Writer) shut() error {
 	w.closing = true
 	w.q.wake() // those who wait for room learn ErrClosed
 	w.sayDropped()
+	w.mu.Unlock()
+	// A Rotate or Reopen that has seen closing unset ends first, and has its position:
+	// marked later it would sync a file that is closed meanwhile.
+	w.io.Lock()
+	w.mu.Lock()
+	w.io.Unlock()
 	pos := w.mark()
 	err := errors.Join(w.settle(pos), w.tellLost())
 	w.tell()

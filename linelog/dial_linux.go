@@ -17,6 +17,9 @@ import (
 // lineCall begins a call; what follows is the rest of its parameters.
 const lineCall = `{"method":"dev.tidemark.Log.AppendLines","parameters":{`
 
+// errUnasked says that what is at the other end does not know the protocol.
+var errUnasked = errors.New("it answers what was not asked")
+
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 64 << 10
 
@@ -78,7 +81,9 @@ func (v *varlink) connect(ctx context.Context) error {
 		_, err = v.nc.Write(v.out[n:])
 	}
 	if err == nil {
-		_, err = v.answer()
+		if _, err = v.answer(); err == nil && len(v.in) > 0 {
+			err = errUnasked
+		}
 	}
 	var said *DaemonError
 	switch {
@@ -119,6 +124,10 @@ func (v *varlink) append(p []byte) error {
 	accepted, err := v.call(v.owed)
 	var said *DaemonError
 	switch {
+	case err == nil && accepted != bytes.Count(p, newline): // nobody knows what has become of them
+		v.drop()
+		err = fmt.Errorf("%w (it speaks of %d lines)", ErrUnanswered, accepted)
+		v.owed = false
 	case err == nil, errors.Is(err, ErrUnanswered):
 		v.owed = false
 	case errors.As(err, &said) && accepted > 0:
@@ -177,6 +186,9 @@ func (v *varlink) call(sameOne bool) (accepted int, err error) {
 		}
 	}
 	accepted, err = v.answer()
+	if len(v.in) > 0 {
+		v.drop() // the rest would be taken for the answer of the next call
+	}
 	var said *DaemonError
 	if err != nil && !errors.As(err, &said) {
 		v.drop()

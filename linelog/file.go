@@ -45,7 +45,7 @@ type file struct {
 	names atomic.Uint64 // how many it has had, by rotations; 0: none is known
 }
 
-// maxReadAhead bounds what is read at once.
+// maxReadAhead is what is read at once where more may follow.
 const maxReadAhead = 64 << 10
 
 // open opens the path of w. Called with io held, or before w is used.
@@ -158,6 +158,8 @@ func (f *file) write(p []byte) (n int, err error) {
 		f.unsure = true
 		return 0, err
 	}
+	// The kernel has said so, unless somebody has moved the offset of a file that was given.
+	end = max(end, int64(n))
 	f.end, f.lines = end, end
 	if f.shared {
 		f.started = true

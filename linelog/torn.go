@@ -114,8 +114,9 @@ func (f *file) findTail(end int64) error {
 
 // tail returns the part of a line that stands before end.
 func (f *file) tail(end int64) (x fragment, err error) {
-	for b := []byte(nil); ; {
-		step := min(end-int64(len(b)), maxReadAhead)
+	ahead := int64(maxReadAhead)
+	for b := []byte(nil); ; ahead = int64(len(b)) { // twice as much each time: what is copied stays in proportion
+		step := min(end-int64(len(b)), ahead)
 		switch {
 		case step == 0:
 			return fragment{0, b, true}, nil

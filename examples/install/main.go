@@ -246,14 +246,14 @@ func (i *installer) write(r record) error {
 	}
 	field := func(key, value string) {
 		if value != "" {
-			b.WriteString(" " + key + "=" + value)
+			b.WriteString(" " + key + "=" + vis(value))
 		}
 	}
 	field("type", r.kind)
 	field("uname", i.owner)
 	field("gname", i.group)
 	field("mode", "0"+strings.TrimLeft(i.mode, "0"))
-	field("link", vis(r.link))
+	field("link", r.link)
 	if r.kind == "file" {
 		field("size", strconv.FormatInt(r.size, 10))
 		if i.preserve {

@@ -301,3 +301,16 @@ func (p tree) check(t *testing.T, want []string) {
 		t.Errorf("makefs, which is to have %d files, says: %s", len(want), said)
 	}
 }
+
+// A value that holds a newline makes no line of its own.
+func TestValuesAreEscaped(t *testing.T) {
+	p := newTree(t)
+	dir := filepath.Join(p.root, "a b")
+	if code := run([]string{"-d", "-U", "-M", p.metalog, "-D", p.root, "-T", "x\n./etc type=dir", "-f", "a b", "-o", "ro ot", dir}, os.Stderr); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	got, err := os.ReadFile(p.metalog)
+	if want := "#mtree 2.0\n" + `./a\040b type=dir uname=ro\040ot mode=0755 flags=a\040b tags=x\012./etc\040type=dir` + "\n"; err != nil || string(got) != want {
+		t.Errorf("the log holds %q, %v", got, err)
+	}
+}

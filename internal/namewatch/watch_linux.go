@@ -86,7 +86,7 @@ func (w *Watch) add(path string, mask uint32) (wd int, err error) {
 		return err
 	})
 	if err != nil {
-		return none, fmt.Errorf("watch %s: %w", path, err)
+		return none, fmt.Errorf("watch %s: %w", path, w.ended(err))
 	}
 	return wd, nil
 }

@@ -97,3 +97,23 @@ func TestWaitEnds(t *testing.T) {
 		t.Errorf("Wait after Close: %v", err)
 	}
 }
+
+// Who watches learns that it was closed, whatever it does.
+func TestUseAfterClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]func() error{"File": w.File, "Dir": func() error { return w.Dir(true) }, "Wait": func() error { return w.Wait(0) }} {
+		if err := f(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s = %v", name, err)
+		}
+	}
+}
