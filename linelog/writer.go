@@ -37,12 +37,13 @@ var (
 
 var newline = []byte{'\n'}
 
-// Writer appends lines to one file, of which it is the only writer. It implements
-// io.WriteCloser. All methods may be called concurrently.
+// Writer appends lines to one file, of which it is the only writer unless
+// Options.Shared is set. It implements io.WriteCloser. All methods may be called
+// concurrently.
 //
-// No method but Wait, Sync, Reopen and Close makes a system call, and none of the
-// others waits for one, but for Write, Append and Stream.Write when the buffer is
-// full and Options.Full is Block.
+// No method but Wait, Sync, Reopen, Rotate, Stream.CopyFrom and Close makes a system
+// call, and none of the others waits for one, but for Write, Append and Stream.Write
+// when the buffer is full and Options.Full is Block.
 type Writer struct {
 	o      Options // with defaults
 	path   string

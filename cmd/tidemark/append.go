@@ -47,12 +47,14 @@ read before. An unterminated last line is terminated.
 
 The exit code is 0 only when every line is in FILE, and synced unless --sync is auto.
 While the disk is full lines wait in memory (64 MiB, then the sender waits) and are
-tried again. TERM and INT end it after what is in the pipe by then; HUP opens FILE
-again, for who renames it.
+tried again; at the end of the input once more, then the exit code is 1. TERM and INT
+end it after what is in the pipe by then. A FILE that was renamed or removed is begun
+again, on Linux by itself, and at HUP.
 
 With one of the options of rotation it is the only one that may append to FILE, and
-refuses to begin if it is not. The files before are named FILE.20261130T101500 (UTC),
-or FILE.1 and up. ALRM rotates, as with multilog and s6-log.`,
+refuses to begin if it is not: it holds .FILE.lock, which stays. The files before are
+named FILE.20261130T101500 (UTC), or FILE.1 and up. ALRM rotates, as with multilog and
+s6-log, HUP opens FILE again.`,
 		Example: `  make 2>&1 | tidemark append build.log
   app 2>&1 | tidemark append --rotate-size 10M --keep 5 app.log    # as | rotatelogs
   app 2>&1 | tidemark append --timestamp tai64n --rotate-size 16M --keep 10 app.log    # as | multilog t
@@ -84,7 +86,7 @@ or FILE.1 and up. ALRM rotates, as with multilog and s6-log.`,
 	f.StringVar(&o.via, "via", "", "have a daemon write FILE, for this process and others: its `socket`, such as /run/tidemark/io.systemd.journal")
 	f.StringVar(&o.rotateSize, "rotate-size", "", "begin a new file before this one is larger than `size`, such as 10M")
 	f.StringVar(&o.rotateAge, "rotate-age", "", "begin a new file when the first line of this one is older than `time`, such as 1d")
-	f.IntVar(&o.keep, "keep", 0, "how many of the files before are kept (default: all)")
+	f.IntVar(&o.keep, "keep", 0, "how many of the files before are kept, 0 for all")
 	f.BoolVar(&o.compress, "compress", false, "compress the files before, with zstd")
 	f.BoolVar(&o.numbered, "numbered", false, "name the files before FILE.1, FILE.2, …, the newest first, as logrotate does")
 	f.StringVar(&o.timestamp, "timestamp", "", "begin each line with the time: `form` iso (UTC), tai64n (multilog's t) or unix (seconds)")

@@ -49,9 +49,10 @@ func newBenchCmd() *cobra.Command {
   commands  one after the other on one connection while entries are appended and
             synced: a loop that sees a client it has answered again when its poll
             times out, a loop that is woken (sanlock), and tidemark's own
-  append    short processes that install files and append a line for each to one log:
-            no log, a lock for each line or process, none, whole lines in one write,
-            through one process; with --delay on a model of NFS
+  append    short lives, as of processes but in this one, that hash files and append a
+            line for each to one log: no log, a lock for each line or life, none, whole
+            lines in one write, through one writer; with --delay log and files are on a
+            model of NFS
 
 The ways take turns; of their rounds the one in the middle counts, of commands
 and for the longest all of them. Who waits for a turn when a round ends counts
