@@ -56,7 +56,9 @@ func (w *Writer) open() (*file, error) {
 	}
 	f, err := w.openPath(path, w.o.Perm)
 	if err == nil {
-		f.given = !named && f.regular
+		if f.given = !named && f.regular; f.given {
+			f.names.Store(0)
+		}
 	}
 	return f, err
 }
@@ -261,7 +263,12 @@ func (f *file) sync(fsys vfs.FS) (condemned bool, err error) {
 	}
 	names := f.names.Load() // first: it may get another during the sync
 	if f.named != names {
-		if err := fsys.SyncDir(filepath.Dir(f.path)); err != nil {
+		err := fsys.SyncDir(filepath.Dir(f.path))
+		// A log may be in a directory that its writer may not read.
+		if all, ok := f.app.(interface{ SyncFS() error }); ok && errors.Is(err, fs.ErrPermission) {
+			err = all.SyncFS()
+		}
+		if err != nil {
 			return false, err
 		}
 		f.named = names

@@ -240,7 +240,7 @@ func (w *Writer) rotateIfDue(n int) {
 // Sync, compression and removal are done by others, later. Called with io held.
 func (w *Writer) rotate() error {
 	before := w.f
-	path, perm := before.path, w.o.Perm
+	path, perm, renamed := before.path, w.o.Perm, false
 	w.rot.path = path
 	archive := before.archive // it has one already if its name could not be given back
 	if before.app.IsAt(path) {
@@ -255,7 +255,7 @@ func (w *Writer) rotate() error {
 		name, err := w.toArchive(path)
 		switch {
 		case before.app.IsAt(name): // also if it was done and an error told
-			archive, before.archive = name, name
+			archive, before.archive, renamed = name, name, true
 			before.names.Add(1)
 		case err != nil:
 			return fmt.Errorf("rotate: %w", err)
@@ -276,6 +276,11 @@ func (w *Writer) rotate() error {
 		}
 		before.archive = ""
 		return fmt.Errorf("rotate: %w", err)
+	}
+	if c, ok := f.app.(interface{ Chmod(fs.FileMode) error }); ok && renamed {
+		if err := c.Chmod(perm); err != nil { // the umask may have taken something away
+			w.rotateFailed(fmt.Errorf("rotate: the mode of the file before: %w", err))
+		}
 	}
 	w.f = f
 	w.leave(before)

@@ -245,6 +245,17 @@ func (f *osFile) sync(call func(fd int) error) error {
 	return f.error("sync", err)
 }
 
+// SyncFS is syncfs(2): it covers all of the file system that the file is on, so the name
+// of the file too, for who may not open the directory.
+func (f *osFile) SyncFS() error {
+	return f.error("sync", retry(func() error { return unix.Syncfs(f.fd) }))
+}
+
+// Chmod is fchmod(2).
+func (f *osFile) Chmod(mode fs.FileMode) error {
+	return f.error("chmod", retry(func() error { return unix.Fchmod(f.fd, uint32(mode.Perm())) }))
+}
+
 func (f *osFile) SetXattr(name string, value []byte) error {
 	return f.error("setxattr", retry(func() error { return unix.Fsetxattr(f.fd, name, value, 0) }))
 }
