@@ -291,7 +291,7 @@ func TestEveryDescriptorIsClosed(t *testing.T) {
 	fds, _ := twoOf(t)
 	many := slices.Repeat(fds, 3)
 	eachWire(t, func(t *testing.T, l Limits) {
-		l.Message = 2000
+		l.Message, l.ConnsPerUID = 2000, 1000 // a slow server has all of them open
 		d := &fakeDaemon{}
 		srv, path, _ := startServer(t, func(s *Server) { s.daemon, s.limits = d, New(nil, Info{}, l).limits })
 		first := dial(t, path) // whatever begins only once has begun
@@ -328,11 +328,21 @@ func TestEveryDescriptorIsClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for n := 2; n > 1; runtime.Gosched() { // until only the first is left
-			srv.mu.Lock()
-			n = len(srv.conns)
-			srv.mu.Unlock()
+		left := func(n int) {
+			for open := n + 1; open > n; runtime.Gosched() {
+				srv.mu.Lock()
+				open = len(srv.conns)
+				srv.mu.Unlock()
+			}
 		}
+		last := dial(t, path) // it is accepted behind all of them
+		last.pass(t, statusCall, fds[0])
+		last.hear()
+		left(2)
+		if err := last.Close(); err != nil {
+			t.Fatal(err)
+		}
+		left(1)
 		if after := openFDs(t); after > before {
 			t.Errorf("%d descriptors were open, now %d", before, after)
 		}
