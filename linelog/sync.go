@@ -32,10 +32,8 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 	if w.noSync {
 		return 0, errUnsynced
 	}
-	if w.f != nil && w.f.failed != nil {
-		if err := w.exchange(); err != nil {
-			return 0, err
-		}
+	if err := w.exchangeFailed(); err != nil {
+		return 0, err
 	}
 	if err := w.put(upTo); err != nil {
 		return 0, err
@@ -133,13 +131,33 @@ func (w *Writer) syncFailed(f *file, condemned bool, err error) error {
 		return fmt.Errorf("%w: %w", ErrSync, err)
 	}
 	f.failed = err
-	if f == w.f {
-		w.exchange() //nolint:errcheck // the next attempt tries again; the error of the sync is the one to tell
-	} else {
+	w.exchangeFailed() //nolint:errcheck // the next attempt tries again; the error of the sync is the one to tell
+	return fmt.Errorf("%w: %w", ErrSync, err)
+}
+
+// exchangeFailed sets the files aside whose sync has failed. As long as there is one
+// nothing is synced: another sync of it may succeed, and say nothing. Called with io held.
+func (w *Writer) exchangeFailed() error {
+	for _, f := range slices.Clone(w.old) {
+		if f.failed == nil {
+			continue
+		}
+		if w.justSetAside() {
+			return fmt.Errorf("%w: %w", ErrSync, f.failed)
+		}
+		w.setAside = time.Now()
 		w.old = slices.DeleteFunc(w.old, func(x *file) bool { return x == f })
 		w.takeOver(f, w.setArchiveAside(f))
 	}
-	return fmt.Errorf("%w: %w", ErrSync, err)
+	if w.f != nil && w.f.failed != nil {
+		return w.exchange()
+	}
+	return nil
+}
+
+// justSetAside tells whether it is too early to set another file aside.
+func (w *Writer) justSetAside() bool {
+	return !w.setAside.IsZero() && time.Since(w.setAside) < setAsideEvery
 }
 
 // exchange sets the file aside whose sync failed, and has its lines that are not
@@ -148,7 +166,7 @@ func (w *Writer) syncFailed(f *file, condemned bool, err error) error {
 // Called with io held.
 func (w *Writer) exchange() error {
 	f := w.f
-	if !w.setAside.IsZero() && time.Since(w.setAside) < setAsideEvery {
+	if w.justSetAside() {
 		return fmt.Errorf("%w: %w", ErrSync, f.failed)
 	}
 	if f.given || f.shared && f.app.IsAt(f.path) {

@@ -338,3 +338,41 @@ func TestFailedSyncAtClose(t *testing.T) {
 	h := &history{accepted: []string{"one"}, synced: map[string]bool{"one": true}}
 	h.powerCuts(t, r.fs)
 }
+
+// While each sync fails, rotated files are no way to fill the disk either: one is set
+// aside a minute, nobody's lines are written again in between, and none is called synced
+// by another sync of a file whose sync has failed. When syncs work again all is synced.
+func TestFailedSyncsOfRotatedFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Rotate: Rotation{Size: 100, Compression: Plain}, Sync: settle.Every(time.Second)}, nil)
+		broken, syncs := true, 0
+		r.fs.Hook(func(_ int, op crashfs.Op) error {
+			if op.Name == "sync" {
+				if syncs++; broken {
+					return syscall.EIO
+				}
+			}
+			return nil
+		})
+		for i := range 100 {
+			r.put(fmt.Sprintf("line %d\n", i))
+		}
+		const minutes = 10
+		for range minutes * 60 {
+			time.Sleep(time.Second)
+			if err := r.Sync(t.Context()); !errors.Is(err, ErrSync) {
+				t.Fatalf("Sync = %v", err)
+			}
+		}
+		if st := r.Stats(); st.SetAside > minutes+1 || st.Again > 100*(minutes+1) || syncs > 3*(minutes+1) {
+			t.Errorf("%d syncs, %+v", syncs, st)
+		}
+		broken = false
+		time.Sleep(2 * time.Minute)
+		r.synced()
+		if st := r.Stats(); st.Lost != 0 {
+			t.Errorf("%+v", st)
+		}
+		r.close()
+	})
+}
