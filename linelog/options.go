@@ -62,8 +62,9 @@ type Options struct {
 	// Lock says under which lock a batch is written. Zero: LockAuto.
 	Lock Lock
 	// LockTimeout is how long a batch waits for the lock before it fails with ErrLock
-	// and is tried again. Who waits for the file waits as long. 0 means
-	// DefaultLockTimeout.
+	// and is tried again. Who waits for the file waits as long. Nothing can interrupt the
+	// system's wait for a lock: it goes on in a goroutine, also after Close, until the lock
+	// comes, and the descriptor is closed then. 0 means DefaultLockTimeout.
 	LockTimeout time.Duration
 	// Sync says when a sync begins without being asked for. Zero: auto, that is at
 	// Sync, Wait, Reopen and Close only. Any other policy needs a regular file.
@@ -104,7 +105,8 @@ type Options struct {
 	// file, as logrotate does, and call Reopen by itself: at once when something has
 	// the name again, or after a second. It costs an inotify instance and a goroutine,
 	// and nothing while nobody does. Elsewhere, and where there are too many
-	// instances, it is said that Reopen has to be called.
+	// instances, it is said that Reopen has to be called. If the path is a symbolic link,
+	// the file that it leads to at Open is watched; who changes the link calls Reopen.
 	Watch bool
 	// Say, if not nil, is told in words when writes begin to fail and when they
 	// work again, when a file was set aside, and what was lost. It is called

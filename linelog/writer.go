@@ -349,6 +349,9 @@ func (w *Writer) Pos() Pos {
 // Appended says that they are in the file, whole, and survive the death of this
 // process; Synced that they and their file survive a power cut.
 //
+// Who waits alone makes the write or the sync itself: that ctx has ended is noticed
+// when the system call has. With Dial that is the daemon's answer, however long it takes.
+//
 // It returns the error of the write or sync that should have covered pos (ErrSync
 // for a sync), ErrNoSync, or that of ctx. After an error the lines are kept and
 // tried again, so they may reach the level all the same; another Wait tells.
