@@ -13,8 +13,9 @@ import (
 type sidesOf struct {
 	name         string
 	ours, theirs []string
-	bound        float64 // how many times as fast ours is meant to be at least
-	rounds       int     // 0: those of the settings
+	bound        float64      // how many times as fast ours is meant to be at least
+	rounds       int          // 0: those of the settings
+	before       func() error // each run; nil: nothing
 }
 
 // took is what a run of a command took.
@@ -38,6 +39,11 @@ func compare(ctx context.Context, s settings, rows []sidesOf) error {
 				args []string
 				env  string
 			}{{row.ours, ""}, {row.ours, "GOMAXPROCS=1"}, {row.theirs, ""}} {
+				if row.before != nil {
+					if err := row.before(); err != nil {
+						return fmt.Errorf("%s: %w", row.name, err)
+					}
+				}
 				t, err := timed(ctx, c.args, c.env)
 				if err != nil {
 					return fmt.Errorf("%s: %w", row.name, err)

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
 )
@@ -129,18 +131,39 @@ func benchDir(ctx context.Context, s settings) error {
 	for _, r := range [...]struct {
 		name string
 		args []string
+		cold bool
 	}{
-		{"-n 10", []string{"-n", "10"}},
-		{"a minute of the newest file", []string{"--since", "2026-01-08 11:00:00", "--until", "2026-01-08 11:01:00"}},
-		{"a minute in the middle", []string{"--since", "2026-01-06 20:00:00", "--until", "2026-01-06 20:01:00"}},
+		{"-n 10", []string{"-n", "10"}, false},
+		{"a minute of the newest file", []string{"--since", "2026-01-08 11:00:00", "--until", "2026-01-08 11:01:00"}, false},
+		{"a minute in the middle", []string{"--since", "2026-01-06 20:00:00", "--until", "2026-01-06 20:01:00"}, false},
+		{"-n 10, from the disk", []string{"-n", "10"}, true},
+		{"a minute of the newest file, from the disk", []string{"--since", "2026-01-08 11:00:00", "--until", "2026-01-08 11:01:00"}, true},
 	} {
+		var before func() error
+		if r.cold {
+			before = func() error { return evict(dir) }
+		}
 		rows = append(rows, sidesOf{
-			name: r.name, bound: 10, rounds: 2 * s.rounds,
+			name: r.name, bound: 10, rounds: 2 * s.rounds, before: before,
 			ours:   append([]string{s.tidemark, "query", "--no-pager", "-D", dir}, r.args...),
 			theirs: append([]string{"journalctl", "--no-pager", "-D", dir}, r.args...),
 		})
 	}
 	return errors.Join(compare(ctx, s, rows), os.RemoveAll(dir))
+}
+
+// evict has the system forget what it keeps in memory of the files in dir.
+func evict(dir string) error {
+	paths, err := journal.FilesIn(dir)
+	for _, path := range paths {
+		f, openErr := os.Open(path)
+		if openErr != nil {
+			return openErr
+		}
+		// What is not on the disk yet would stay.
+		err = errors.Join(err, f.Sync(), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
+	}
+	return err
 }
 
 // writeArchives fills a directory as journald leaves it: with files of one

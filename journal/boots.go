@@ -41,6 +41,7 @@ func (j *Journal) Boots() ([]Boot, error) {
 // sibling returns a Journal with a place of its own in the same files. It must
 // not be closed.
 func (j *Journal) sibling() *Journal {
+	j.OpenAll()
 	b := &Journal{opts: j.opts, pool: j.pool, cache: j.cache, dec: j.dec, dir: down}
 	for _, c := range j.files {
 		b.files = append(b.files, &cursor{f: c.f})

@@ -62,11 +62,19 @@ func (o ReadOptions) OpenDir(dirs ...string) (*Journal, error) {
 			break
 		}
 		paths, j.skipped = now, unlisted
-		j.skipped = append(j.skipped, j.addAll(paths)...)
+		if o.Late && look == 0 {
+			now = j.shelve(now)
+		} else {
+			j.shelves = nil
+		}
+		j.skipped = append(j.skipped, j.addAll(now)...)
 	}
 	if !stable { // what has gone has another name, or was removed
 		j.skipped = slices.DeleteFunc(j.skipped, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })
 	}
+	for j.shelvesReady(up) { //nolint:revive // those in front are open then
+	}
+	j.shelvesBehind = false
 	return j, nil
 }
 

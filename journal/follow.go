@@ -15,6 +15,7 @@ import (
 // Entries of a file that is added while reading goes on are delivered from the
 // present place on; when the end has been met before, from that place on.
 func (j *Journal) Add(path string) error {
+	j.OpenAll()
 	st, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -55,6 +56,7 @@ func (j *Journal) takeBack(c *cursor) {
 // Remove stops reading the file with this name and reports whether there was
 // one. It is closed at the next Refresh, unless Add brings it back before.
 func (j *Journal) Remove(path string) bool {
+	j.OpenAll()
 	i := slices.IndexFunc(j.files, func(c *cursor) bool { return c.f.name == path })
 	if i < 0 {
 		return false
@@ -87,6 +89,7 @@ func (j *Journal) Remove(path string) bool {
 // writers have appended. Files of which a reader has seen that they are
 // archived do not change and are left out.
 func (j *Journal) Refresh() error {
+	j.OpenAll()
 	var errs []error
 	for _, c := range j.limbo {
 		if id := c.f.hdr.SeqnumID; c.seq > j.delivered[id] {

@@ -28,6 +28,10 @@ type Journal struct {
 	limbo   []*cursor // removed since the last Refresh; may come back under another name
 	skipped []error
 
+	shelves []shelf // files that are not open yet
+	// shelvesBehind: what is on the shelves is before the present place.
+	shelvesBehind bool
+
 	pool  *windowPool
 	cache *dataCache
 	dec   *blob.Decoder
@@ -153,7 +157,7 @@ func (j *Journal) detach() {
 
 func (j *Journal) seek(loc location) {
 	j.loc = loc
-	j.caught, j.delivered = 0, nil
+	j.caught, j.delivered, j.shelvesBehind = 0, nil, false
 	j.detach()
 	for _, c := range j.files {
 		c.seq = 0
@@ -276,7 +280,13 @@ func (j *Journal) pick(dir direction) error {
 	if j.pending {
 		j.prepareAll()
 	}
-	for len(j.heap.list) > 0 {
+	for {
+		for j.shelvesReady(dir) {
+			j.prepareAll()
+		}
+		if len(j.heap.list) == 0 {
+			break
+		}
 		c := j.heap.list[0]
 		if j.loc.kind == atEntry && compareHeads(&c.head, &c.f.hdr.SeqnumID, &j.loc.entryHead, &j.loc.seqnumID) == 0 {
 			j.advanceTop()

@@ -47,6 +47,7 @@ type Reader struct {
 // that SetFields names. It must be made, and closed, while no other call of j
 // runs, and closed before j is refreshed or closed.
 func (j *Journal) NewReader() *Reader {
+	j.OpenAll()
 	r := &Reader{want: j.want}
 	pool, cache, dec := &windowPool{max: poolWindows}, &dataCache{}, &blob.Decoder{}
 	for _, c := range j.files {

@@ -13,6 +13,7 @@ import (
 func (j *Journal) UniqueValues(name string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		var value []byte
+		j.OpenAll()
 		for i, c := range j.files {
 			offs, err := j.valuesOf(c.f, name)
 			if err != nil {
@@ -124,6 +125,7 @@ func (f *File) fieldScan(name string) []uint64 {
 func (j *Journal) FieldNames() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := make(map[string]bool)
+		j.OpenAll()
 		for _, c := range j.files {
 			var names []string
 			err := j.guarded(func(*Journal, direction) error {

@@ -126,7 +126,7 @@ func answerAtOnce(a *queryArgs, stdout io.Writer) (done bool, err error) {
 // openSource opens the files in dirs, or files. A follower is given for -f.
 func openSource(a *queryArgs, dirs, files []string, stdout io.Writer) (j *journal.Journal, f *followed, err error) {
 	// The index of a file that is being written lags behind its entries.
-	o := journal.ReadOptions{Map: true, Scan: a.query.Follow}
+	o := journal.ReadOptions{Map: true, Scan: a.query.Follow, Late: a.action == actShow && !a.query.Follow}
 	switch {
 	case len(a.dirs) > 0:
 		if j, err = a.openDirs(o, dirs); err != nil {
