@@ -8,6 +8,7 @@ FUZZALL  ?= 1h
 SEEDS    ?= 2000
 KILLS    ?= 1000
 CUTS     ?= 500
+WRITERS  ?= 300
 
 .PHONY: all build test benchtest vet lint fmt race cross fuzz long crash demo bench slowfs vuln ci
 all: build vet lint test
@@ -38,7 +39,8 @@ long:
 	TIDEMARK_FULL=1 TIDEMARK_SEEDS=40 $(GO) test -count=1 ./internal/faults
 	TIDEMARK_FULL=1 $(GO) test -count=1 -run "IdleDaemon|Killed" ./internal/daemon
 crash:
-	TIDEMARK_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout=60m -run 'Crash|Stress' $$($(GO) list ./... | grep -v /internal/faults)
+	TIDEMARK_SEEDS=$(SEEDS) $(GO) test -count=1 -timeout=60m -run 'Crash|Stress' $$($(GO) list ./... | grep -v '/internal/faults\|/linelog')
+	TIDEMARK_SEEDS=$(WRITERS) $(GO) test -count=1 -timeout=180m -run 'Crash|Stress' ./linelog
 	TIDEMARK_SEEDS=$(KILLS) $(GO) test -count=1 -timeout=60m -run 'CrashKill|FailingSyncs' ./internal/faults
 	TIDEMARK_SEEDS=$(CUTS) $(GO) test -count=1 -timeout=60m -run CrashPowerCut ./internal/faults
 demo:
