@@ -271,7 +271,7 @@ func (w *Writer) rotate() error {
 		if !before.app.IsAt(archive) {
 			return fmt.Errorf("rotate: %w", err) // somebody else has renamed or removed it
 		}
-		if back := w.o.FS.RenameNew(archive, path); back != nil && !before.app.IsAt(path) {
+		if back := w.giveBack(archive, path); back != nil && !before.app.IsAt(path) {
 			return fmt.Errorf("rotate: %w; lines go on to %s: %w", err, archive, back)
 		}
 		before.archive = ""
@@ -290,6 +290,18 @@ func (w *Writer) rotate() error {
 	w.pos++ // a position of no line: a sync of it covers the file before
 	w.rot.pos = w.pos
 	return nil
+}
+
+// giveBack renames an archive to path, which is free, or has an empty file that could be
+// made and not be opened twice. Called with io held.
+func (w *Writer) giveBack(archive, path string) error {
+	err := w.o.FS.RenameNew(archive, path)
+	if errors.Is(err, fs.ErrExist) {
+		if st, serr := w.o.FS.Stat(path); serr == nil && st.Mode().IsRegular() && st.Size() == 0 {
+			err = w.o.FS.Rename(archive, path)
+		}
+	}
+	return err
 }
 
 // toArchive renames path to a name that nothing has. Called with io held.
