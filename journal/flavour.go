@@ -1,6 +1,9 @@
 package journal
 
-import "github.com/tidemark-log/tidemark/journal/internal/object"
+import (
+	"github.com/tidemark-log/tidemark/internal/flavour"
+	"github.com/tidemark-log/tidemark/journal/internal/object"
+)
 
 // Flavour chooses among the layouts of a new file. The zero Flavour is what
 // journald 252 writes: compact, keyed, zstd, a header of 264 bytes.
@@ -18,6 +21,24 @@ type Flavour struct {
 	// them.
 	Header254 bool
 }
+
+// ParseFlavour reads the text form of a flavour: names separated by commas, of
+// these pairs at most one each, in any order.
+//
+//	compact or regular
+//	keyed or unkeyed
+//	zstd or plain (NoCompression)
+//	252 or 254 (Header254)
+//
+// What is not named is as in the zero Flavour, which is the first of each. Errors
+// are of one line and list the names.
+func ParseFlavour(text string) (Flavour, error) {
+	f, err := flavour.Parse(text)
+	return Flavour(f), err
+}
+
+// String returns the text form of f, with all four names: ParseFlavour reads it.
+func (f Flavour) String() string { return flavour.Flavour(f).String() }
 
 func (f Flavour) headerSize() uint64 {
 	if f.Header254 {

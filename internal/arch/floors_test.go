@@ -15,6 +15,7 @@ var floors = map[string]int{
 	"internal/vfs":       0,
 	"internal/histogram": 0,
 	"internal/namewatch": 0,
+	"internal/flavour":   0,
 
 	"journal":              1,
 	"linelog":              1,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/internal/flavour"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
@@ -73,6 +74,9 @@ type Config struct {
 	// Compress tells whether fields are compressed, from CompressThreshold bytes.
 	Compress          bool
 	CompressThreshold uint64
+	// Flavour is the layout of new files. Neither it nor Compress alone can have
+	// fields compressed.
+	Flavour flavour.Flavour
 	// MaxLevelStore is the highest syslog level that is stored.
 	MaxLevelStore int
 	// ReadKMsg tells whether the kernel's messages are read.
@@ -189,6 +193,7 @@ var keys = []key{
 	{"RateLimitBurst", setRateBurst},
 	{"LineMax", setLineMax},
 	{"Compress", setCompress},
+	plain("Flavour", func(c *Config) *flavour.Flavour { return &c.Flavour }, flavour.Parse),
 	plain("MaxLevelStore", func(c *Config) *int { return &c.MaxLevelStore }, ParseLevel),
 	plain("ReadKMsg", func(c *Config) *bool { return &c.ReadKMsg }, ParseBool),
 	plain("Nice", func(c *Config) **int { return &c.Nice }, pointer(parseNice)),

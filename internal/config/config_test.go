@@ -68,7 +68,7 @@ var parseTests = []struct {
 	{"rate limit, burst only", "[Journal]\nRateLimitBurst=5\n", func(c *config.Config) { c.RateLimitInterval, c.RateLimitBurst = 30*time.Second, 5 }, nil},
 	{"rate limit, interval only", "[Journal]\nRateLimitInterval=1min\n", func(c *config.Config) { c.RateLimitInterval, c.RateLimitBurst = time.Minute, 10000 }, nil},
 	{"rate limit off", "[Journal]\nRateLimitBurst=5\nRateLimitIntervalSec=0\n", func(*config.Config) {}, nil},
-	{"empty value: the default", "[Journal]\nSystemMaxFiles=7\nSystemMaxFiles=\nLineMax=1K\nLineMax=\nCompress=no\nCompress=\nHTTP=off\nHTTP=\n", func(*config.Config) {}, nil},
+	{"empty value: the default", "[Journal]\nSystemMaxFiles=7\nSystemMaxFiles=\nLineMax=1K\nLineMax=\nCompress=no\nCompress=\nFlavour=254\nFlavour=\nHTTP=off\nHTTP=\n", func(*config.Config) {}, nil},
 	{"compression off", "[Journal]\nCompress=no\n", func(c *config.Config) { c.Compress = false }, nil},
 	{"small LineMax", "[Journal]\nLineMax=10\n", func(c *config.Config) { c.LineMax = 79 }, []string{"f:2: LineMax=10 is too small, using 79"}},
 	{
@@ -128,6 +128,7 @@ func TestParseErrors(t *testing.T) {
 		{"Data=relative", `f:2: Data=: invalid path "relative": want an absolute one`},
 		{"ReadKMsg=maybe", `f:2: ReadKMsg=: invalid boolean "maybe": want yes or no`},
 		{"Compress=maybe", `f:2: Compress=: invalid value "maybe": want yes, no or a size such as 512`},
+		{"Flavour=lz4", `f:2: Flavour=: invalid flavour "lz4": "lz4" is not known: want a list such as compact,keyed,zstd,252: compact or regular, keyed or unkeyed, zstd or plain, 252 or 254`},
 		{"Nice=20", `f:2: Nice=: invalid priority "20": want a number from -20 to 19`},
 		{"MaxLevelStore=loud", `f:2: MaxLevelStore=: invalid level "loud": want emerg, alert, crit, err, warning, notice, info, debug or 0 to 7`},
 		{"RateLimitBurst=-1", `f:2: RateLimitBurst=: invalid number "-1"`},

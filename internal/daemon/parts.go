@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-log/tidemark/internal/store"
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/internal/web"
+	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
@@ -54,13 +55,15 @@ func settings(c config.Config, total uint64) store.Settings {
 	if index == 0 {
 		index = -1 // with every write
 	}
+	flavour := journal.Flavour(c.Flavour)
+	flavour.NoCompression = flavour.NoCompression || !c.Compress
 	return store.Settings{
 		Sync:              c.Sync,
 		Index:             index,
 		Buffer:            int64(min(c.Buffer, math.MaxInt64)),
 		Limits:            limits(c, total),
 		CompressThreshold: int(min(c.CompressThreshold, math.MaxInt32)),
-		NoCompression:     !c.Compress,
+		Flavour:           flavour,
 	}
 }
 

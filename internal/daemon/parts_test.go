@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/ingest"
 	"github.com/tidemark-log/tidemark/internal/store"
+	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/internal/vfs"
 	"github.com/tidemark-log/tidemark/settle"
 )
@@ -91,7 +92,10 @@ func TestKeysReachTheParts(t *testing.T) {
 		{"MaxFileSec=infinity", limits(func(l *store.Limits) { l.MaxFileAge = -1 })},
 		{"MaxRetentionSec=10day", limits(func(l *store.Limits) { l.MaxRetention = 240 * time.Hour })},
 		{"MaxRetentionSec=infinity", func(*parts) {}},
-		{"Compress=no", func(p *parts) { p.Store.NoCompression = true }},
+		{"Compress=no", func(p *parts) { p.Store.Flavour.NoCompression = true }},
+		{"Flavour=regular,254", func(p *parts) { p.Store.Flavour = journal.Flavour{Regular: true, Header254: true} }},
+		{"Flavour=unkeyed,zstd\nCompress=no", func(p *parts) { p.Store.Flavour = journal.Flavour{Unkeyed: true, NoCompression: true} }},
+		{"Flavour=plain\nCompress=yes", func(p *parts) { p.Store.Flavour.NoCompression = true }},
 		{"Compress=4K", func(p *parts) { p.Store.CompressThreshold = 4096 }},
 		{"Compress=7E", func(p *parts) { p.Store.CompressThreshold = math.MaxInt32 }},
 		{"LineMax=11K", func(p *parts) { p.Ingest.LineMax = 11 << 10 }},

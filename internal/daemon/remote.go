@@ -35,7 +35,7 @@ func (d *daemon) remoteSettings() remote.Settings {
 	}
 	s := settings(d.config(), total)
 	set.MaxSize = cmp.Or(s.Limits.MaxFileSize, set.MaxSize)
-	set.Sync, set.Index, set.CompressThreshold, set.NoCompression = s.Sync, s.Index, s.CompressThreshold, s.NoCompression
+	set.Sync, set.Index, set.CompressThreshold, set.Flavour = s.Sync, s.Index, s.CompressThreshold, s.Flavour
 	return set
 }
 

@@ -308,7 +308,7 @@ func (p *peer) options() journal.Options {
 	count := f.cfg.Effects.Of()
 	return journal.Options{
 		FS:                f.cfg.FS,
-		Flavour:           journal.Flavour{NoCompression: set.NoCompression},
+		Flavour:           set.Flavour,
 		MachineID:         f.cfg.MachineID,
 		SyncLater:         true,
 		MaxSize:           set.MaxSize,

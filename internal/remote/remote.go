@@ -71,7 +71,7 @@ type Settings struct {
 	Sync              settle.Policy
 	Index             time.Duration
 	CompressThreshold int
-	NoCompression     bool
+	Flavour           journal.Flavour
 }
 
 // buffer bounds what a peer has accepted and not yet written, in bytes.

@@ -71,7 +71,7 @@ func (c *copying) begin(ctx context.Context, a *aside) error {
 	path := filepath.Join(s.dir, fmt.Sprintf("%s%016x", nextPrefix, rand.Uint64()))
 	w, err := journal.Create(path, journal.Options{
 		FS:                s.fs,
-		Flavour:           journal.Flavour{NoCompression: set.NoCompression},
+		Flavour:           set.Flavour,
 		MachineID:         s.cfg.MachineID,
 		BootID:            s.cfg.BootID,
 		MaxSize:           set.Limits.MaxFileSize,

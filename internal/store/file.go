@@ -56,7 +56,7 @@ func (s *Store) options(f *file) journal.Options {
 	count := s.cfg.Effects.Of()
 	return journal.Options{
 		FS:                s.fs,
-		Flavour:           journal.Flavour{NoCompression: set.NoCompression},
+		Flavour:           set.Flavour,
 		MachineID:         s.cfg.MachineID,
 		BootID:            s.cfg.BootID,
 		MaxSize:           set.Limits.MaxFileSize,

@@ -67,9 +67,9 @@ type Settings struct {
 	Buffer int64
 	// Limits of space, number and age.
 	Limits Limits
-	// CompressThreshold and NoCompression: see journal.Options and Flavour.
+	// CompressThreshold and Flavour: see journal.Options.
 	CompressThreshold int
-	NoCompression     bool
+	Flavour           journal.Flavour
 }
 
 // ErrClosed is returned by every call after Close.
