@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"time"
@@ -37,7 +38,7 @@ type appendOptions struct {
 func newAppendCmd() *cobra.Command {
 	var o appendOptions
 	cmd := &cobra.Command{
-		Use:   "append FILE | tidemark append FILE -- COMMAND…",
+		Use:   "append [OPTION]... FILE | tidemark append [OPTION]... FILE -- COMMAND…",
 		Short: "Append lines, or the output of a command, to a text log, whole",
 		Long: `Appends the lines of standard input to FILE, or behind -- those that a command
 writes to its standard output and standard error, whose exit code is passed on.
@@ -270,7 +271,10 @@ func withUnwritten(err, unwritten error) error {
 // repairLog marks what a killed writer has left at the end of a log.
 func repairLog(path string, log linelog.Options, say func(string)) error {
 	r, err := linelog.Repair(path, log)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return withStep(err, "name a log that is there")
+	case err != nil:
 		return withStep(err, openStep(err))
 	}
 	if r.Bytes > 0 {

@@ -37,7 +37,7 @@ type benchFlags struct {
 func newBenchCmd() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use:   "bench notify|sync|commands|append",
+		Use:   "bench [OPTION]... notify|sync|commands|append",
 		Short: "Measure on this machine what it costs to notify, to sync and to answer, beside the naive way",
 		Long: `Measures in files of its own, which it removes, and looks every record up before.
 

@@ -41,7 +41,7 @@ func command(ctx context.Context, runFlag, method string, notes io.Writer) (json
 func newCommandCmd(verb, short, method string) *cobra.Command {
 	var run string
 	cmd := &cobra.Command{
-		Use:     verb,
+		Use:     verb + " [OPTION]...",
 		Short:   short,
 		Example: "  tidemark " + verb + "\n  tidemark " + verb + " --run ./run",
 		Args:    noArgs,

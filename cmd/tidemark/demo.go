@@ -16,7 +16,7 @@ func newDemoCmd() *cobra.Command {
 	var o demo.Options
 	var f demo.FeedOptions
 	cmd := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [OPTION]...",
 		Short: "Run the main job with its proof: eight programs log, the daemon is killed, nothing acknowledged is lost",
 		Long: `Starts a daemon in a temporary directory of its own, lets eight processes log
 through native, syslog, stdout and HTTP, kills the daemon with -9 in mid-stream,

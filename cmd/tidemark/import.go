@@ -24,7 +24,7 @@ func newImportCmd() *cobra.Command {
 	var output, layout string
 	var quiet bool
 	cmd := &cobra.Command{
-		Use:   "import -o FILE.journal [IN]...",
+		Use:   "import [OPTION]... -o FILE.journal [IN]...",
 		Short: "Write entries in the Journal Export Format to journal files",
 		Long: `Write entries in the Journal Export Format to a journal file, as
 systemd-journal-remote does: with their times, boots and order, and numbers of

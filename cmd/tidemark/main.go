@@ -147,6 +147,7 @@ func newRootCmd() (root *cobra.Command, started *bool) {
 	root.SetHelpCommand(newHelpCmd())
 	for _, verb := range verbs() {
 		noteStart(verb, started)
+		verb.DisableFlagsInUseLine = true // [flags] would stand behind COMMAND…, whose they would be
 		root.AddCommand(verb)
 	}
 	return root, started

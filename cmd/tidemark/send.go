@@ -23,7 +23,7 @@ import (
 func newSendCmd() *cobra.Command {
 	var o sendOptions
 	cmd := &cobra.Command{
-		Use:   "send [FIELD=VALUE…] [MESSAGE…] | tidemark send [FIELD=VALUE…] -- COMMAND…",
+		Use:   "send [OPTION]... [FIELD=VALUE…] [MESSAGE…] | tidemark send [OPTION]... [FIELD=VALUE…] -- COMMAND…",
 		Short: "Send a message, lines, or the output of a command to the log",
 		Long: `Send a message to the log daemon, by the native protocol that journald speaks
 too; without one, the lines of standard input, or behind -- those that a command

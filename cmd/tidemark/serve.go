@@ -17,7 +17,7 @@ type serveFlags struct {
 func newServeCmd() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [OPTION]...",
 		Short: "Run the log daemon",
 		Example: `  tidemark serve
   tidemark serve --data ./log --run ./run --http 127.0.0.1:0

@@ -19,7 +19,7 @@ func newStatusCmd() *cobra.Command {
 	var run string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "status",
+		Use:   "status [OPTION]...",
 		Short: "Show what the daemon has taken, written, synced and refused",
 		Example: `  tidemark status
   tidemark status --json | jq .files`,

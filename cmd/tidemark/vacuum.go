@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -23,7 +25,7 @@ func newVacuumCmd() *cobra.Command {
 	var count uint64
 	var rotate, dry, quiet bool
 	cmd := &cobra.Command{
-		Use:   "vacuum [DIR]...",
+		Use:   "vacuum [OPTION]... [DIR]...",
 		Short: "Remove the oldest archived journal files",
 		Long: `Remove the oldest archived journal files of a directory until the rest fits the
 limits given. Files that are being written are never removed: with --rotate the
@@ -44,9 +46,9 @@ cleaned too, each by itself.`,
 				}
 			}
 			if len(args) == 0 {
-				data := findPlaces(environment(), cmd.ErrOrStderr()).data
-				if data == "" {
-					return usagef("name a directory of journal files")
+				data, err := vacuumData(cmd.Context(), run, cmd.ErrOrStderr())
+				if err != nil {
+					return err
 				}
 				args = []string{data}
 			}
@@ -67,6 +69,28 @@ cleaned too, each by itself.`,
 	f.StringVar(&run, "run", "", runHelp)
 	completeFlags(cmd, nil, "run")
 	return cmd
+}
+
+// vacuumData is the directory that is cleaned when none is named. Where the daemon
+// has been named it is the one that this daemon has, and no other's.
+func vacuumData(ctx context.Context, run string, notes io.Writer) (string, error) {
+	env := environment()
+	if run != "" || env.Getenv("TIDEMARK_RUN") != "" {
+		raw, err := command(ctx, run, control.MethodStatus, notes)
+		if err != nil {
+			return "", err
+		}
+		var st control.Status
+		if err := json.Unmarshal(raw, &st); err != nil {
+			return "", fmt.Errorf("the daemon's answer: %w", err)
+		}
+		return st.Data, nil
+	}
+	data := findPlaces(env, notes).data
+	if data == "" {
+		return "", usagef("name a directory of journal files")
+	}
+	return data, nil
 }
 
 // readVacuumLimits reads the flags of the verb.

@@ -23,7 +23,7 @@ func newVerifyCmd() *cobra.Command {
 	var quiet, all bool
 	var repair string
 	cmd := &cobra.Command{
-		Use:   "verify FILE|DIR…",
+		Use:   "verify [OPTION]... FILE|DIR…",
 		Short: "Check journal files for damage",
 		Long: `Check journal files for damage: everything that journalctl --verify checks, and
 the field lists, xor hashes and hints that it does not. Every problem is printed

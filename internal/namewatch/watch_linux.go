@@ -102,10 +102,12 @@ func (w *Watch) remove(wd int) {
 func (w *Watch) control(f func(fd int) error) error {
 	conn, err := w.in.SyscallConn()
 	if err != nil {
-		return err
+		return w.ended(err)
 	}
-	cerr := conn.Control(func(fd uintptr) { err = f(int(fd)) })
-	return errors.Join(err, cerr)
+	if cerr := conn.Control(func(fd uintptr) { err = f(int(fd)) }); cerr != nil {
+		return w.ended(cerr) // package poll's, which is not os.ErrClosed
+	}
+	return err
 }
 
 // Wait returns nil when something has happened that counts, or after limit, if that

@@ -96,6 +96,11 @@ func TestWaitEnds(t *testing.T) {
 	if err := <-r.woke; !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Wait after Close: %v", err)
 	}
+	for what, err := range map[string]error{"File": r.File(), "Dir": r.Dir(true)} {
+		if !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s after Close: %v", what, err)
+		}
+	}
 }
 
 // Who watches learns that it was closed, whatever it does.
