@@ -17,12 +17,17 @@ import (
 // command runs one method of the daemon behind the flag --run. notes gets
 // warnings.
 func command(ctx context.Context, runFlag, method string, notes io.Writer) (json.RawMessage, error) {
+	return commandWith(ctx, runFlag, method, nil, notes)
+}
+
+// commandWith is command with parameters.
+func commandWith(ctx context.Context, runFlag, method string, params any, notes io.Writer) (json.RawMessage, error) {
 	dir, err := runDir(runFlag, notes)
 	if err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, config.ControlSocket)
-	out, err := control.Call(ctx, path, method, nil)
+	out, err := control.Call(ctx, path, method, params)
 	var refused *control.Error
 	switch {
 	case errors.As(err, &refused) && refused.Name == control.ErrorPermissionDenied:

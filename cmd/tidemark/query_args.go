@@ -64,6 +64,7 @@ type queryArgs struct {
 	rootDir   string // of --root
 
 	vacuum vacuumLimits
+	data   string    // of the daemon that has rotated; empty: as findPlaces says
 	looked []string  // directories that were looked for, there or not
 	now    time.Time // what --since refers to
 }

@@ -20,7 +20,7 @@ func (act queryAction) daemonMethod() string {
 	switch act {
 	case actSync:
 		return control.MethodSynchronize
-	case actRotate, actRotateVacuum:
+	case actRotate:
 		return control.MethodRotate
 	case actFlush:
 		return control.MethodFlushToVar
@@ -34,10 +34,18 @@ func (act queryAction) daemonMethod() string {
 // runCommand does what reads no entries: commands to the daemon, and the check
 // of files.
 func (a *queryArgs) runCommand(ctx context.Context, stderr io.Writer) (done bool, err error) {
-	if method := a.action.daemonMethod(); method != "" {
-		if _, err := command(ctx, "", method, stderr); err != nil || a.action != actRotateVacuum {
+	if a.action == actRotateVacuum {
+		if err := rotateOut(ctx, "", stderr); err != nil {
 			return true, err
 		}
+		if len(a.dirs) == 0 { // whoever has rotated is whose archives go
+			if a.data, err = daemonData(ctx, "", stderr); err != nil {
+				return true, err
+			}
+		}
+	} else if method := a.action.daemonMethod(); method != "" {
+		_, err := command(ctx, "", method, stderr)
+		return true, err
 	}
 	switch a.action {
 	case actVacuum, actRotateVacuum:
@@ -92,7 +100,11 @@ func (a *queryArgs) source(notes io.Writer) (dirs, files []string) {
 	case len(a.files) > 0:
 		return nil, a.files
 	default:
-		a.looked = defaultDirs(findPlaces(environment(), notes).data, calledAsJournalctl(), a.query.Merge, a.namespace)
+		own := a.data
+		if own == "" {
+			own = findPlaces(environment(), notes).data
+		}
+		a.looked = defaultDirs(own, calledAsJournalctl(), a.query.Merge, a.namespace)
 		return existing(a.looked), nil
 	}
 }

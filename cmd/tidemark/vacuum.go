@@ -29,8 +29,9 @@ func newVacuumCmd() *cobra.Command {
 		Short: "Remove the oldest archived journal files",
 		Long: `Remove the oldest archived journal files of a directory until the rest fits the
 limits given. Files that are being written are never removed: with --rotate the
-daemon begins new ones first, so that what was written so far can go. Without DIR
-it is the daemon's data directory; DIR's subdirectories named by a machine id are
+daemon begins new ones first, and archives those before, so that what was written
+so far can go. Without DIR it is the data directory of the daemon that --run or
+TIDEMARK_RUN name, else that of tidemark serve; DIR's subdirectories named by a machine id are
 cleaned too, each by itself.`,
 		Example: `  tidemark vacuum --size 500M               # until all files take 500 MiB or less
   tidemark vacuum --age 2weeks --dry-run    # what would go
@@ -41,7 +42,7 @@ cleaned too, each by itself.`,
 				return err
 			}
 			if rotate && !dry {
-				if _, err := command(cmd.Context(), run, control.MethodRotate, cmd.ErrOrStderr()); err != nil {
+				if err := rotateOut(cmd.Context(), run, cmd.ErrOrStderr()); err != nil {
 					return err
 				}
 			}
@@ -71,20 +72,41 @@ cleaned too, each by itself.`,
 	return cmd
 }
 
+// rotateOut has the daemon begin new files, and returns when those before are archives,
+// which may be removed. Where the disk refuses to archive one it stays; the others may
+// go all the same, which is what a full disk needs.
+func rotateOut(ctx context.Context, run string, notes io.Writer) error {
+	if _, err := command(ctx, run, control.MethodRotate, notes); err != nil {
+		return err
+	}
+	offline := map[string]bool{"offline": true}
+	_, err := commandWith(ctx, run, control.MethodSynchronize, offline, io.Discard)
+	if err != nil && ctx.Err() == nil {
+		_, _ = fmt.Fprintf(notes, "warning: %v: what is not archived stays\n", err)
+		return nil
+	}
+	return err
+}
+
+// daemonData asks the daemon for its data directory.
+func daemonData(ctx context.Context, run string, notes io.Writer) (string, error) {
+	raw, err := command(ctx, run, control.MethodStatus, notes)
+	if err != nil {
+		return "", err
+	}
+	var st control.Status
+	if err := json.Unmarshal(raw, &st); err != nil {
+		return "", fmt.Errorf("the daemon's answer: %w", err)
+	}
+	return st.Data, nil
+}
+
 // vacuumData is the directory that is cleaned when none is named. Where the daemon
 // has been named it is the one that this daemon has, and no other's.
 func vacuumData(ctx context.Context, run string, notes io.Writer) (string, error) {
 	env := environment()
 	if run != "" || env.Getenv("TIDEMARK_RUN") != "" {
-		raw, err := command(ctx, run, control.MethodStatus, notes)
-		if err != nil {
-			return "", err
-		}
-		var st control.Status
-		if err := json.Unmarshal(raw, &st); err != nil {
-			return "", fmt.Errorf("the daemon's answer: %w", err)
-		}
-		return st.Data, nil
+		return daemonData(ctx, run, notes)
 	}
 	data := findPlaces(env, notes).data
 	if data == "" {

@@ -32,8 +32,12 @@ type Daemon interface {
 	// Synchronize returns nil when everything received before the call is
 	// synced.
 	Synchronize(ctx context.Context) error
-	// Rotate archives the current files and begins new ones.
+	// Rotate archives the current files and begins new ones. It waits for no sync:
+	// the files before may still be on their way.
 	Rotate(ctx context.Context) error
+	// Archived returns nil when every file that was rotated before the call is an
+	// archive, which says so in its header and is synced.
+	Archived(ctx context.Context) error
 	// Append stores entries of a client and returns when they have reached the
 	// level, or the one of the sync policy if that is higher. It waits while a
 	// buffer is full, not while the disk is. With an error, too, it returns how far

@@ -27,11 +27,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeDaemon counts commands; a command waits for gate when there is one.
 type fakeDaemon struct {
-	syncs, rotations atomic.Int64
-	gate             chan struct{}
-	err              error
-	appends          appends
-	files            lineFiles
+	syncs, archived, rotations atomic.Int64
+
+	gate    chan struct{}
+	err     error
+	appends appends
+	files   lineFiles
 }
 
 func (d *fakeDaemon) Synchronize(ctx context.Context) error {
@@ -43,6 +44,11 @@ func (d *fakeDaemon) Synchronize(ctx context.Context) error {
 		}
 	}
 	d.syncs.Add(1)
+	return d.err
+}
+
+func (d *fakeDaemon) Archived(context.Context) error {
+	d.archived.Add(1)
 	return d.err
 }
 
@@ -332,6 +338,20 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Error("second connection closed by the third")
 			}
 		})
+	}
+}
+
+// Who passes offline waits for the archives, and nobody else.
+func TestOfflineWaitsForTheArchives(t *testing.T) {
+	d := &fakeDaemon{}
+	path := start(t, d, Limits{})
+	for _, tt := range []struct {
+		params any
+		want   int64
+	}{{nil, 0}, {map[string]any{"offline": false}, 0}, {map[string]any{"offline": nil}, 0}, {map[string]any{"offline": true}, 1}} {
+		if _, err := Call(t.Context(), path, MethodSynchronize, tt.params); err != nil || d.archived.Load() != tt.want {
+			t.Errorf("%v: waited for archives %d times, %v; want %d", tt.params, d.archived.Load(), err, tt.want)
+		}
 	}
 }
 

@@ -49,8 +49,9 @@ const journalIDL = `# Commands to the log daemon, as systemd-journald understand
 interface io.systemd.Journal
 
 # Everything received before the call is on stable storage when it answers.
-# offline is accepted for newer clients and changes nothing. Root and the
-# daemon's own user only, as all methods of this interface.
+# With offline, which newer clients pass, the files that were rotated before are
+# archived by then too. Root and the daemon's own user only, as all methods of
+# this interface.
 method Synchronize(offline: ?bool) -> ()
 
 # Archives the current files and begins new ones

@@ -119,15 +119,15 @@ func (c *conn) unbind() (bind func()) {
 }
 
 func (s *Server) synchronize(ctx context.Context, in call) reply {
-	// Newer clients pass offline; whatever they pass, the answer comes when all
-	// is synced.
-	if raw, ok := in.Parameters["offline"]; ok {
-		var offline *bool
-		if json.Unmarshal(raw, &offline) != nil {
-			return invalid("offline")
-		}
+	var offline *bool
+	if raw, ok := in.Parameters["offline"]; ok && json.Unmarshal(raw, &offline) != nil {
+		return invalid("offline")
 	}
-	return outcome(s.daemon.Synchronize(ctx))
+	err := s.daemon.Synchronize(ctx)
+	if err == nil && offline != nil && *offline {
+		err = s.daemon.Archived(ctx)
+	}
+	return outcome(err)
 }
 
 func (s *Server) rotate(ctx context.Context, _ call) reply {

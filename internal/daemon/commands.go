@@ -47,6 +47,13 @@ func (d *daemon) Rotate(ctx context.Context) error {
 	return d.stamp("rotated")
 }
 
+// Archived implements control.Daemon.
+func (d *daemon) Archived(ctx context.Context) error {
+	return d.store.WhileRoom(ctx, func(ctx context.Context) error {
+		return errors.Join(d.store.Archived(ctx), d.remote.Archived(ctx))
+	})
+}
+
 // stamp writes CLOCK_MONOTONIC in µs to a file of the run directory.
 func (d *daemon) stamp(name string) error {
 	var ts unix.Timespec

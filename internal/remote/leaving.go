@@ -15,6 +15,7 @@ import (
 type leaving struct {
 	w    *journal.Writer
 	base string
+	done chan struct{} // closed when it is an archive, or was set aside
 }
 
 // leave hands a file over to be archived, which waits for the disk.
@@ -30,6 +31,19 @@ func (f *Files) leavers() []leaving {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.leaving)
+}
+
+// Archived returns nil when every file that was rotated before the call is an archive,
+// or was set aside instead.
+func (f *Files) Archived(ctx context.Context) error {
+	for _, l := range f.leavers() {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // archive makes archives of what was left until ctx is done. It may be stuck on the
@@ -93,6 +107,7 @@ func (f *Files) archiveAll() error {
 		f.mu.Lock()
 		f.leaving = slices.DeleteFunc(f.leaving, func(o leaving) bool { return o.w == l.w })
 		f.mu.Unlock()
+		close(l.done)
 		if f.cfg.Rotated != nil {
 			f.cfg.Rotated()
 		}

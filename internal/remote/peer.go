@@ -220,7 +220,7 @@ func (p *peer) rotate(reason string) error {
 		return err
 	}
 	p.remember(w)
-	p.files.leave(leaving{w, p.base})
+	p.files.leave(leaving{w, p.base, make(chan struct{})})
 	p.have(nil)
 	p.files.counts.rotations.Add(1)
 	p.files.event(6, "%s.journal rotated to %s: %s", p.base, kept, reason)
@@ -237,7 +237,7 @@ func (p *peer) close() error {
 	p.have(nil)
 	err := w.Close()
 	if err != nil {
-		p.files.tellLost(leaving{w, p.base}, err)
+		p.files.tellLost(leaving{w: w, base: p.base}, err)
 	}
 	return err
 }

@@ -19,6 +19,10 @@ func (s *Store) archive(ctx context.Context) {
 	for {
 		s.secure()
 		refused := s.archiveQueued(context.WithoutCancel(ctx), false)
+		if refused != nil {
+			s.unarchived.Store(&refused)
+			s.misses.ring()
+		}
 		if err := s.syncNames(); err != nil {
 			s.saySeldom("sync the names of the files", err)
 		}
@@ -128,4 +132,35 @@ func (s *Store) takeLosses() []error {
 	lost := s.lost
 	s.lost = nil
 	return lost
+}
+
+// Archived returns nil when every file that was rotated before the call is an archive,
+// by its header too, and synced; a file that was set aside instead counts as one. It
+// has what waits tried again: when the disk refuses a file once more, the error says
+// why, and the file stays in the queue. Any number of goroutines may call it. It does
+// not poll.
+func (s *Store) Archived(ctx context.Context) error {
+	s.queueMu.Lock()
+	queue := slices.Clone(s.leaving)
+	s.queueMu.Unlock()
+	known := s.unarchived.Load()
+	s.archiver.Ring()
+	return s.await(ctx, func() error {
+		if !s.anyLeaving(queue) {
+			return nil
+		}
+		if why := s.unarchived.Load(); why != known {
+			return fmt.Errorf("archive: %w", *why)
+		}
+		return errNoFile
+	})
+}
+
+// anyLeaving reports whether one of the files of queue is not archived yet.
+func (s *Store) anyLeaving(queue []leaving) bool {
+	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
+	return slices.ContainsFunc(s.leaving, func(l leaving) bool {
+		return slices.ContainsFunc(queue, func(o leaving) bool { return o.f == l.f })
+	})
 }

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/vfs"
@@ -134,4 +136,20 @@ func TestPassIsStuckWithAppends(t *testing.T) {
 	}
 	sl.mu.Unlock()
 	<-passed
+}
+
+// TestArchivedWaitsForTheHeader: what was rotated out is ARCHIVED in its header, and so
+// free to be removed, when Archived returns.
+func TestArchivedWaitsForTheHeader(t *testing.T) {
+	s, _, f := appended(t, testConfig(t.TempDir(), vfs.OS{}), 0)
+	if err := s.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Archived(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := Vacuum(vfs.OS{}, filepath.Dir(f.w.Path()), Stay{Files: 1}, time.Now(), false)
+	if err != nil || len(gone) != 1 || gone[0].Name != filepath.Base(f.w.Path()) {
+		t.Errorf("Vacuum behind Archived removed %v, %v; want %s", gone, err, f.w.Path())
+	}
 }

@@ -98,18 +98,19 @@ type Store struct {
 	janitor  *settle.Bell
 	archiver *settle.Bell
 	progress gate // rung when space, a file or a name has become available
-	misses   gate // rung when a user's file could not be opened
+	misses   gate // rung when a user's file could not be opened, or one not be archived
 	stop     context.CancelFunc
 	joined   sync.WaitGroup
 
 	configuring chan struct{} // holds a value while Configure is at it
 
-	queueMu sync.Mutex
-	retired []retired // swapped out, not yet renamed; guarded by queueMu
-	renamed bool      // the directory is to be synced; guarded by queueMu
-	leaving []leaving // renamed, not yet archived; guarded by queueMu
-	closing []*file   // no longer current, still being closed; guarded by queueMu
-	lost    []error   // of forgotten files, not yet returned by a Synchronize; guarded by queueMu
+	queueMu    sync.Mutex
+	retired    []retired             // swapped out, not yet renamed; guarded by queueMu
+	renamed    bool                  // the directory is to be synced; guarded by queueMu
+	leaving    []leaving             // renamed, not yet archived; guarded by queueMu
+	unarchived atomic.Pointer[error] // why one of leaving was refused last
+	closing    []*file               // no longer current, still being closed; guarded by queueMu
+	lost       []error               // of forgotten files, not yet returned by a Synchronize; guarded by queueMu
 
 	owed    []*owed         // of files that were set aside; the archiver's
 	known   map[string]bool // uploads' files that were set aside and looked at; the archiver's
