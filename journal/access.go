@@ -86,7 +86,7 @@ func (a *access) atSlow(off, n uint64) ([]byte, error) {
 	if (off+n-1)>>windowBits == block {
 		w, err := a.load(block)
 		if err != nil {
-			return nil, err
+			return a.readLarge(off, n) // the error may be of another part of the window
 		}
 		i := off & (windowSize - 1)
 		if i+n > uint64(w.n) {
@@ -98,10 +98,10 @@ func (a *access) atSlow(off, n uint64) ([]byte, error) {
 		return a.readLarge(off, n)
 	}
 	a.spill = a.spill[:0]
-	for n > 0 {
+	for begin, all := off, n; n > 0; {
 		w, err := a.load(off >> windowBits)
 		if err != nil {
-			return nil, err
+			return a.readLarge(begin, all)
 		}
 		i := off & (windowSize - 1)
 		part := min(n, windowSize-i)

@@ -90,8 +90,11 @@ func (c *chain) extend(f *File) error {
 
 // entryAt returns the offset of the i-th entry of the file.
 func (f *File) entryAt(i uint64) (uint64, error) {
-	if f.salvaged != nil {
-		return f.salvaged.index[i], nil
+	if s := f.salvaged; s != nil {
+		if i >= uint64(len(s.index)) { // a file that became shorter may have none
+			return 0, f.errorf(0, ErrTruncated, "no entry %d of %d", i, len(s.index))
+		}
+		return s.index[i], nil
 	}
 	off, err := f.main.slot(f, i)
 	if err == nil && off == 0 {

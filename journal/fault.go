@@ -39,8 +39,12 @@ func catchFault(fn func() error) (err error) {
 	return fn()
 }
 
-// afterFault stops reading f through its mapping.
+// afterFault stops reading f through its mapping. A scan that the fault has ended
+// begins anew.
 func (f *File) afterFault() {
+	if f.salvaged != nil && !f.salvaged.done {
+		f.salvaged = nil
+	}
 	f.dropMap()
 	f.lazy = false
 	f.end = uint64(max(f.size(), 0))

@@ -264,8 +264,17 @@ func (f *File) Refresh() (grown bool, err error) {
 	}
 	if f.salvaged != nil && f.hdr.TailObjectOffset != oldTail {
 		before := len(f.salvaged.index)
-		f.salvageMore()
-		return len(f.salvaged.index) > before, nil
+		more := func() error {
+			f.salvaged.index = f.salvaged.index[:before]
+			f.salvageMore()
+			return nil
+		}
+		if f.mapped {
+			err = guardFault(f, more)
+		} else {
+			err = more()
+		}
+		return len(f.salvaged.index) > before, err
 	}
 	return f.n > old, nil
 }

@@ -19,6 +19,7 @@ type salvage struct {
 	holes  []hole   // where they are
 	bad    int      // ENTRY objects that are damaged themselves
 	fs     fields   // for the items of an entry
+	done   bool     // the first scan has come to its end
 }
 
 // hole is a part of a file in which a walk has found no object.
@@ -83,6 +84,7 @@ func (f *File) startSalvage() {
 	f.salvageMore()
 	f.salvageListed()
 	s := f.salvaged
+	s.done = true
 	f.warn(f.errorf(0, ErrCorrupt, "scanned: %d entries of %d, %d damaged, %d gaps of %d bytes together",
 		len(s.index), f.hdr.NEntries, s.bad, s.gaps, s.lost))
 }
@@ -240,6 +242,9 @@ func (f *File) plausibleHeader(off, word, size uint64) (object.Type, uint64) {
 	return t, size
 }
 
+// diskBlock is what is passed over at once where the file cannot be read, in bytes.
+const diskBlock = 4096
+
 // search returns the next offset in [off, limit) at which there is proof of an
 // object; 0 when there is none.
 func (s *salvage) search(f *File, off, limit uint64) uint64 {
@@ -248,6 +253,13 @@ func (s *salvage) search(f *File, off, limit uint64) uint64 {
 		// across and is always looked at.
 		n := min(windowSize-off%windowSize, f.end-off)
 		b, err := f.at(off, n)
+		if err != nil && !errors.Is(err, errBeyond) {
+			n = min(diskBlock-off%diskBlock, f.end-off)
+			if b, err = f.at(off, n); err != nil && !errors.Is(err, errBeyond) {
+				off += n // the disk has lost it, and not what is behind it
+				continue
+			}
+		}
 		if err != nil {
 			return 0
 		}

@@ -11,6 +11,9 @@ import (
 	"github.com/tidemark-log/tidemark/journal/internal/object"
 )
 
+// errNotPacked says that what was compressed is no journal.
+var errNotPacked = errors.New("no journal in it")
+
 // maxUnpacked bounds what a compressed file may become, in bytes.
 const maxUnpacked = 4 << 30
 
@@ -51,7 +54,10 @@ func unpack(r io.Reader, name string) (out *os.File, err error) {
 	}
 	_ = os.Remove(out.Name()) // where a file that is open can be removed
 	size, broken, err := unpackInto(out, z)
-	if err == nil && broken != nil && size < object.HeaderSizeMin {
+	switch {
+	case errors.Is(broken, errNotPacked):
+		err = &FormatError{Path: name, Err: ErrNotJournal, Detail: "zstd of something else"}
+	case err == nil && broken != nil && size < object.HeaderSizeMin:
 		err = &FormatError{Path: name, Err: corruptBecause{broken}, Detail: "zstd"}
 	}
 	if err == nil {
@@ -72,6 +78,9 @@ func unpackInto(out *os.File, z io.Reader) (size int64, broken, err error) {
 	for size < limit {
 		n, broken := io.ReadFull(z, buf[:min(int64(len(buf)), limit-size)])
 		b := buf[:n]
+		if size == 0 && n >= len(object.Signature) && string(b[:len(object.Signature)]) != object.Signature {
+			return 0, errNotPacked, nil // its size says nothing
+		}
 		if size == 0 && n >= object.HeaderSizeMin {
 			h := decodeHeader(b)
 			if end := h.HeaderSize + h.ArenaSize; end >= object.HeaderSizeMin && end < maxUnpacked {

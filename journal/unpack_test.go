@@ -3,9 +3,11 @@ package journal
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -87,7 +89,16 @@ func TestCompressedFilesThatAreCut(t *testing.T) {
 	if _, err := OpenFile(path); !errors.Is(err, ErrNotJournal) {
 		t.Error(err)
 	}
+	// That is told by what comes first: it is not unpacked.
+	size, broken, err := unpackInto(nil, io.MultiReader(strings.NewReader("no journal"), endless{}))
+	if size != 0 || !errors.Is(broken, errNotPacked) || err != nil {
+		t.Error(size, broken, err)
+	}
 }
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // What a few KiB become is bounded by what the journal's header counts, and takes
 // neither memory nor, where it is zero, space.

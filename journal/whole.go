@@ -19,6 +19,8 @@ import (
 // most a few times, and keeps 16 bytes for each different field.
 func (f *File) Whole(after, last uint64) iter.Seq[*entry.Entry] {
 	return func(yield func(*entry.Entry) bool) {
+		f.dropMap() // what shrinks meanwhile must be an error
+		f.lazy = false
 		p := prover{f: f, last: after, proven: make(map[uint64]uint64)}
 		if f.salvaged == nil && (!p.run(last, yield) || p.last >= last) {
 			return

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal"
 )
 
@@ -28,7 +26,8 @@ func newVerifyCmd() *cobra.Command {
 		Long: `Check journal files for damage: everything that journalctl --verify checks, and
 the field lists, xor hashes and hints that it does not. Every problem is printed
 with its offset in hexadecimal. A directory stands for the journal files in it
-and in its subdirectories named by a machine id. Ends with 1 when a file fails.
+and in its subdirectories named by a machine id. Ends with 1 when a file fails, or
+cannot be read.
 
 Seals are not checked; all else in a sealed file is. A file that is being
 written may fail: stop its writer, or sync it, first.
@@ -47,7 +46,7 @@ Ends with 0 when the new file is there, or FILE needs none.`,
 			if repair != "" {
 				return repairFile(cmd, args, repair, quiet, all)
 			}
-			files, err := journalFiles(args)
+			files, unlisted, err := journalFiles(args)
 			if err != nil {
 				return err
 			}
@@ -56,9 +55,16 @@ Ends with 0 when the new file is there, or FILE needs none.`,
 				shown = 0
 			}
 			v := newVerifyRun(cmd.ErrOrStderr(), quiet, shown)
+			for _, err := range unlisted {
+				v.unread(err)
+			}
 			for _, name := range files {
-				if err := v.listed(cmd.Context(), name, !slices.Contains(args, name)); err != nil {
+				err := v.listed(cmd.Context(), name, !slices.Contains(args, name))
+				if err != nil && (cmd.Context().Err() != nil || len(files) == 1) {
 					return err
+				}
+				if err != nil {
+					v.unread(err) // the others are to be checked all the same
 				}
 			}
 			if v.failed {
@@ -74,55 +80,29 @@ Ends with 0 when the new file is there, or FILE needs none.`,
 }
 
 // journalFiles replaces the directories in args by the journal files in them.
-func journalFiles(args []string) ([]string, error) {
-	var files []string
+// What in them could not be listed is in unlisted.
+func journalFiles(args []string) (files []string, unlisted []error, err error) {
 	for _, arg := range args {
 		st, err := os.Stat(arg)
 		if err != nil {
-			return nil, pathError(arg, err)
+			return nil, nil, pathError(arg, err)
 		}
 		if !st.IsDir() {
 			files = append(files, arg)
 			continue
 		}
-		found, err := journalsIn(arg, true)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: no journal files in this directory: name another, or a file", arg)
+		found, err := journal.FilesIn(arg)
+		switch {
+		case err != nil && len(found) == 0:
+			return nil, nil, pathError(arg, err)
+		case err != nil:
+			unlisted = append(unlisted, err)
+		case len(found) == 0:
+			return nil, nil, fmt.Errorf("%s: no journal files in this directory: name another, or a file", arg)
 		}
 		files = append(files, found...)
 	}
-	return files, nil
-}
-
-// journalsIn lists the journal files in dir and, if deeper, in subdirectories
-// named MACHINE-ID or MACHINE-ID.NAMESPACE.
-func journalsIn(dir string, deeper bool) ([]string, error) {
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, pathError(dir, err)
-	}
-	var files []string
-	for _, de := range list {
-		name := filepath.Join(dir, de.Name())
-		id, _, _ := strings.Cut(de.Name(), ".")
-		switch {
-		case strings.HasSuffix(name, ".journal"), strings.HasSuffix(name, ".journal~"):
-			files = append(files, name)
-		case deeper && de.IsDir():
-			if _, err := entry.ParseID(id); err != nil {
-				continue
-			}
-			found, err := journalsIn(name, false)
-			if err != nil {
-				return nil, err
-			}
-			files = append(files, found...)
-		}
-	}
-	return files, nil
+	return files, unlisted, nil
 }
 
 // pathError says what is wrong with the path of a journal file, naming it once,
@@ -154,6 +134,14 @@ type verifyRun struct {
 	quiet  bool
 	shown  int // problems of a file; 0: all
 	failed bool
+}
+
+// unread says why a file of several could not be checked.
+func (v *verifyRun) unread(err error) {
+	v.failed = true
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		_, _ = fmt.Fprintf(v.out, "FAIL: %s\n", line) // the exit code tells it, too
+	}
 }
 
 // listed is file for one that may have been found in a directory. Then it may

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,10 @@ func repairFile(cmd *cobra.Command, args []string, out string, quiet, all bool) 
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		return usagef("--repair: %s is a directory: name one damaged journal file in it", name)
 	}
-	if err := v.file(cmd.Context(), name); err != nil {
+	switch err := v.file(cmd.Context(), name); {
+	case errors.Is(err, syscall.EIO):
+		v.unread(err) // the rest of the file may be there
+	case err != nil:
 		return err
 	}
 	if !v.failed {

@@ -113,7 +113,7 @@ func decompressLZ4(dst, src []byte, limit int) ([]byte, error) {
 		return dst, fmt.Errorf("decompress lz4: %w: %d > %d bytes", ErrTooLarge, claimed, limit)
 	}
 	size, block := int(claimed), src[lz4HeaderSize:]
-	if size > len(block)*lz4MaxRatio {
+	if size == 0 || size > len(block)*lz4MaxRatio { // the decoder reads before an empty slice
 		return dst, fmt.Errorf("decompress lz4: %w: %d bytes cannot hold %d", ErrCorrupt, len(block), size)
 	}
 	out := grow(dst, size)

@@ -126,6 +126,7 @@ func TestDecompressRefuses(t *testing.T) {
 		{"two frames", object.CompressedZSTD, zstdSample + zstdSample, ErrCorrupt},
 		{"lz4 empty", object.CompressedLZ4, "0100000000000000", ErrCorrupt},
 		{"lz4 claims 700 MB", object.CompressedLZ4, "00bab92900000000" + "1f610100ff", ErrCorrupt},
+		{"lz4 claims nothing", object.CompressedLZ4, "0000000000000000" + "1061", ErrCorrupt},
 		{"lz4 claims 16 EB", object.CompressedLZ4, "ffffffffffffffff" + "1061", ErrTooLarge},
 		{"xz of zstd", object.CompressedXZ, zstdSample, ErrCorrupt},
 		{"xz asks for a large dictionary", object.CompressedXZ, xzHugeDict, ErrTooLarge},
@@ -135,6 +136,9 @@ func TestDecompressRefuses(t *testing.T) {
 			got, err := Decompress([]byte("kept"), tc.flag, src, 0)
 			if !errors.Is(err, tc.want) || string(got) != "kept" {
 				t.Errorf("got %q, %v; want %v", got, err, tc.want)
+			}
+			if got, err := Decompress(nil, tc.flag, src, 0); !errors.Is(err, tc.want) || got != nil {
+				t.Errorf("without room got %q, %v; want %v", got, err, tc.want)
 			}
 		})
 	}
