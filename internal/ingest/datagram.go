@@ -44,7 +44,10 @@ type datagrams struct {
 	take  func(ctx context.Context, m *message) // decodes m into batch
 	turns *histogram.Histogram
 
-	batch batch
+	lots  [2]lot // one is filled while the relay may hand over the other
+	lot   int    // which
+	batch *batch // of the one that is filled
+	relay relay
 	msg   message
 
 	queue   uint64 // the most messages the socket can hold
@@ -55,6 +58,7 @@ type datagrams struct {
 
 	now     time.Duration // of the batch
 	flood   bool
+	alone   bool          // the batch comes from one process
 	counted uint64        // messages in the window
 	window  time.Duration // when it began
 	lullAt  time.Duration // read deadline of a flood
@@ -72,6 +76,9 @@ func newDatagrams(in *Ingest, file *os.File, why reasons) (*datagrams, error) {
 		return nil, err
 	}
 	d := &datagrams{in: in, rx: rx, why: why, queue: queueLength()}
+	d.lots[0].slots = rx.slots
+	d.batch = &d.lots[0].batch
+	d.relay.hand = d.handLot
 	d.gate.deadline = rx.bell.deadline
 	d.peers = newPeers(in.proc(), &in.counts)
 	d.rx.passPidfd(true)
@@ -88,7 +95,10 @@ func (d *datagrams) run(ctx context.Context) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	missed := true
-	defer func() { d.close(missed) }()
+	defer func() {
+		d.relay.stop()
+		d.close(missed)
+	}()
 	var last *waiter // what is to be read before the end
 	for {
 		d.setLull()
@@ -124,6 +134,12 @@ func (d *datagrams) run(ctx context.Context) error {
 		if err := d.handle(ctx); err != nil {
 			return err
 		}
+		if park {
+			continue
+		}
+		if err := d.relay.join(); err != nil {
+			return err
+		}
 		d.pass()
 		if last != nil && d.passed(last) {
 			missed = false
@@ -141,7 +157,10 @@ func (d *datagrams) close(missed bool) {
 	}
 	d.gate.close(waiting, missed)
 	d.peers.close()
-	d.rx.release()
+	d.rx.bell.close()
+	for i := range d.lots {
+		d.lots[i].slots.release()
+	}
 	d.rx.file.Close() //nolint:errcheck // it may be closed already
 }
 
@@ -156,9 +175,12 @@ func (d *datagrams) handle(ctx context.Context) error {
 	d.now, wall = d.in.now()
 	d.in.host.refresh(d.now)
 	d.peers.tick(d.now, wall)
+	d.alone = true
 	for i := range n {
 		m := &d.msg
+		before := m.credentials
 		d.rx.message(i, m)
+		d.alone = d.alone && (i == 0 || m.credentials == before)
 		d.one(ctx, m)
 		m.close(d.in.closer)
 		if m.stamp != 0 {
@@ -166,13 +188,41 @@ func (d *datagrams) handle(ctx context.Context) error {
 		}
 	}
 	d.handled += uint64(n)
-	err := d.send(ctx)
-	d.in.took(d.turns, d.now)
-	d.rx.shrink()
+	err := d.next(ctx)
 	if d.rx.empty {
 		d.peers.drained()
 	}
 	d.rate(uint64(n))
+	return err
+}
+
+// next hands over the batch: through the relay if it is one of many, and not the
+// last piece of one that was too large.
+func (d *datagrams) next(ctx context.Context) error {
+	err := d.relay.join()
+	l := &d.lots[d.lot]
+	l.began = d.now
+	if err != nil || !d.flood || !d.alone || len(l.batch.entries) < d.in.cfg.relay {
+		return errors.Join(err, d.handLot(ctx, l))
+	}
+	other := &d.lots[1-d.lot]
+	if other.slots == nil {
+		if other.slots, err = newSlots(); err != nil {
+			return d.handLot(ctx, l) // no memory: one after the other, then
+		}
+	}
+	d.relay.give(ctx, l)
+	d.lot = 1 - d.lot
+	d.batch, d.rx.slots = &other.batch, other.slots
+	return nil
+}
+
+// handLot hands over what has been decoded of a batch, and is done with it. It is
+// the relay's too, and touches nothing else of d.
+func (d *datagrams) handLot(ctx context.Context, l *lot) error {
+	err := d.hand(ctx, &l.batch)
+	d.in.took(d.turns, l.began)
+	l.slots.shrink()
 	return err
 }
 
@@ -188,11 +238,16 @@ func (d *datagrams) one(ctx context.Context, m *message) {
 	}
 }
 
-// send hands over what has been decoded. Only the end of ctx is an error: what
-// the sink refuses is counted.
+// send hands over what has been decoded so far, before the batch is done.
 func (d *datagrams) send(ctx context.Context) error {
-	_, err := d.in.hand(ctx, &d.batch, d.why.entries, d.why.refused)
-	d.batch.reset()
+	return errors.Join(d.relay.join(), d.hand(ctx, d.batch))
+}
+
+// hand hands b over. Only the end of ctx is an error: what the sink refuses is
+// counted.
+func (d *datagrams) hand(ctx context.Context, b *batch) error {
+	_, err := d.in.hand(ctx, b, d.why.entries, d.why.refused)
+	b.reset()
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -203,7 +258,7 @@ func (d *datagrams) send(ctx context.Context) error {
 // the rate of its unit are looked at, and the trusted fields added.
 func (d *datagrams) finish(m *message, p *peer, priority uint8, urgent bool, object *peer) {
 	owner := uint32(0)
-	if !d.in.passes(&d.batch, p, priority, d.now, d.why) {
+	if !d.in.passes(d.batch, p, priority, d.now, d.why) {
 		return
 	}
 	if p != nil {

@@ -110,6 +110,7 @@ func TestBatchInPieces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer rx.bell.close()
 	defer rx.release()
 	if err := rx.bell.deadline(time.Now().Add(hang)); err != nil {
 		t.Fatal(err)

@@ -89,6 +89,9 @@ type Config struct {
 	proc, units, users string
 	// How long messages of a flood may gather, for tests. 0: gatherTime.
 	gather time.Duration
+	// From how many entries on a batch is handed over by a relay, for tests. 0:
+	// relayFrom.
+	relay int
 }
 
 // Defaults and bounds of Config.
@@ -182,6 +185,9 @@ func (c *Config) defaults() {
 	}
 	if c.MaxStreamsPerUID <= 0 {
 		c.MaxStreamsPerUID = max(1, c.MaxStreams/4)
+	}
+	if c.relay <= 0 {
+		c.relay = relayFrom
 	}
 	if c.gather <= 0 {
 		c.gather = gatherTime

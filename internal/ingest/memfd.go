@@ -37,7 +37,7 @@ func (n *native) file(ctx context.Context, m *message) {
 	n.decode(ctx, m, data, true)
 	n.send(ctx)                       //nolint:errcheck // run sees the end of ctx with the next batch
 	n.decoder = entry.NativeDecoder{} // large fields are in its arena
-	n.batch = batch{}                 // and the batch points there
+	*n.batch = batch{}                // and the batch points there
 }
 
 // contents maps the file that m has brought, unless its user has sent too much.

@@ -42,10 +42,6 @@ type mmsghdr struct {
 }
 
 // receiver reads datagrams of one socket in batches.
-//
-// Slot i is slotSize bytes of slots (at i*slotStride), then stride-slotSize bytes of over. In over
-// there are slotSize free bytes before each overflow area: the head of a long
-// datagram is copied there, so that every datagram is seen in one piece.
 type receiver struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -53,7 +49,22 @@ type receiver struct {
 	try  func() bool      // r.attempt, bound once
 	recv func(fd uintptr) // r.recvmmsg, bound once
 
-	slots  []byte // recvSlots * slotStride, mapped
+	*slots // of the last batch
+
+	errno syscall.Errno // of the last attempt; EAGAIN: nothing there
+	ended error         // the socket was closed
+	park  bool          // wait when there is nothing
+	empty bool          // the queue was empty after the last batch
+	pidfd bool          // SO_PASSPIDFD is on
+}
+
+// slots are the buffers of a batch.
+//
+// Slot i is slotSize bytes of heads (at i*slotStride), then stride-slotSize bytes of over. In over
+// there are slotSize free bytes before each overflow area: the head of a long
+// datagram is copied there, so that every datagram is seen in one piece.
+type slots struct {
+	heads  []byte // recvSlots * slotStride, mapped
 	over   []byte // recvSlots * stride, mapped and mostly untouched
 	stride int
 
@@ -61,12 +72,7 @@ type receiver struct {
 	iovs [recvSlots][2]unix.Iovec
 	ctrl [recvSlots]control
 
-	n     int           // messages of the last batch
-	errno syscall.Errno // of the last attempt; EAGAIN: nothing there
-	ended error         // the socket was closed
-	park  bool          // wait when there is nothing
-	empty bool          // the queue was empty after the last batch
-	pidfd bool          // SO_PASSPIDFD is on
+	n int // messages of the batch
 }
 
 // newReceiver takes over file, a datagram socket.
@@ -75,7 +81,7 @@ func newReceiver(file *os.File) (*receiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receive from %s: %w", file.Name(), err)
 	}
-	r := &receiver{file: file, raw: raw, stride: slotSize + overflowSize()}
+	r := &receiver{file: file, raw: raw}
 	r.try, r.recv = r.attempt, r.recvmmsg
 	err = control1(raw, func(fd int) (err error) {
 		r.bell, err = newWatch(fd, file.Name())
@@ -84,30 +90,39 @@ func newReceiver(file *os.File) (*receiver, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.slots, err = newSlots(); err != nil {
+		r.bell.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func newSlots() (*slots, error) {
+	s := &slots{stride: slotSize + overflowSize()}
 	const prot, anon = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
-	if r.slots, err = unix.Mmap(-1, 0, recvSlots*slotStride, prot, anon); err != nil {
-		r.release()
+	var err error
+	if s.heads, err = unix.Mmap(-1, 0, recvSlots*slotStride, prot, anon); err != nil {
 		return nil, fmt.Errorf("map receive buffers: %w", err)
 	}
-	if r.over, err = unix.Mmap(-1, 0, recvSlots*r.stride, prot, anon|unix.MAP_NORESERVE); err != nil {
-		r.release()
+	if s.over, err = unix.Mmap(-1, 0, recvSlots*s.stride, prot, anon|unix.MAP_NORESERVE); err != nil {
+		s.release()
 		return nil, fmt.Errorf("map receive buffers: %w", err)
 	}
 	// One long datagram must not make 2 MiB of zeroes resident.
-	unix.Madvise(r.over, unix.MADV_NOHUGEPAGE) //nolint:errcheck // only saves memory
+	unix.Madvise(s.over, unix.MADV_NOHUGEPAGE) //nolint:errcheck // only saves memory
 	for i := range recvSlots {
-		r.iovs[i][0].Base = &r.slots[i*slotStride]
-		r.iovs[i][0].SetLen(slotSize)
-		r.iovs[i][1].Base = &r.over[i*r.stride+slotSize]
-		r.iovs[i][1].SetLen(r.stride - slotSize)
-		h := &r.hdrs[i].hdr
-		h.Iov = &r.iovs[i][0]
+		s.iovs[i][0].Base = &s.heads[i*slotStride]
+		s.iovs[i][0].SetLen(slotSize)
+		s.iovs[i][1].Base = &s.over[i*s.stride+slotSize]
+		s.iovs[i][1].SetLen(s.stride - slotSize)
+		h := &s.hdrs[i].hdr
+		h.Iov = &s.iovs[i][0]
 		h.SetIovlen(2)
-		h.Control = &r.ctrl[i].b[0]
+		h.Control = &s.ctrl[i].b[0]
 	}
-	r.n = recvSlots
-	r.reset()
-	return r, nil
+	s.n = recvSlots
+	s.reset()
+	return s, nil
 }
 
 // overflowSize is the room of one slot behind its first slotSize bytes.
@@ -129,10 +144,12 @@ func overflowSize() int {
 	return (size + page - 1) / page * page
 }
 
-// release gives the buffers back. The socket is its owner's to close.
-func (r *receiver) release() {
-	r.bell.close()
-	for _, m := range [...]*[]byte{&r.slots, &r.over} {
+// release gives the buffers back. s may be nil.
+func (s *slots) release() {
+	if s == nil {
+		return
+	}
+	for _, m := range [...]*[]byte{&s.heads, &s.over} {
 		if *m != nil {
 			unix.Munmap(*m) //nolint:errcheck // cannot fail for a mapping of ours
 			*m = nil
@@ -141,14 +158,14 @@ func (r *receiver) release() {
 }
 
 // reset makes the headers of the last batch ready for the next one.
-func (r *receiver) reset() {
-	for i := range r.n {
-		h := &r.hdrs[i]
+func (s *slots) reset() {
+	for i := range s.n {
+		h := &s.hdrs[i]
 		h.hdr.SetControllen(controlSize)
 		h.hdr.Flags = 0
 		h.n = 0
 	}
-	r.n = 0
+	s.n = 0
 }
 
 // receive fills the next batch. If park is set it waits until there is at least
@@ -235,30 +252,30 @@ func (r *receiver) recvmmsg(fd uintptr) {
 
 // message returns message i of the batch. Its descriptors are the caller's to
 // close.
-func (r *receiver) message(i int, m *message) {
-	h := &r.hdrs[i]
+func (s *slots) message(i int, m *message) {
+	h := &s.hdrs[i]
 	m.clear()
-	m.control(r.ctrl[i].b[:h.hdr.Controllen])
+	m.control(s.ctrl[i].b[:h.hdr.Controllen])
 	m.truncated = h.hdr.Flags&unix.MSG_TRUNC != 0
 	m.controlTruncated = h.hdr.Flags&unix.MSG_CTRUNC != 0
 	n := int(h.n)
 	if n <= slotSize {
-		m.data = r.slots[i*slotStride : i*slotStride+n]
+		m.data = s.heads[i*slotStride : i*slotStride+n]
 		return
 	}
-	at := i * r.stride
-	copy(r.over[at:at+slotSize], r.slots[i*slotStride:i*slotStride+slotSize])
-	m.data = r.over[at : at+n]
+	at := i * s.stride
+	copy(s.over[at:at+slotSize], s.heads[i*slotStride:i*slotStride+slotSize])
+	m.data = s.over[at : at+n]
 }
 
 // shrink gives back the pages that long datagrams of this batch have touched.
-func (r *receiver) shrink() {
-	for i := range r.n {
-		if n := int(r.hdrs[i].n); n > slotSize {
-			at := i * r.stride
+func (s *slots) shrink() {
+	for i := range s.n {
+		if n := int(s.hdrs[i].n); n > slotSize {
+			at := i * s.stride
 			page := os.Getpagesize()
-			end := min((at+n+page-1)/page*page, len(r.over))
-			unix.Madvise(r.over[at/page*page:end], unix.MADV_DONTNEED) //nolint:errcheck // only saves memory
+			end := min((at+n+page-1)/page*page, len(s.over))
+			unix.Madvise(s.over[at/page*page:end], unix.MADV_DONTNEED) //nolint:errcheck // only saves memory
 		}
 	}
 }

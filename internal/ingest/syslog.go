@@ -29,7 +29,7 @@ func (d *datagrams) takeSyslog(_ context.Context, m *message) {
 	}
 	s := parseSyslog(m.data)
 	p := d.peers.get(m)
-	b := &d.batch
+	b := d.batch
 	b.add(d.in.words.syslog)
 	b.add(d.in.words.priority[s.priority&levelMask])
 	if f := s.priority & facilityMask; f != 0 {
