@@ -37,7 +37,7 @@ func (w *Writer) startWatch(grace time.Duration) {
 	}
 	in, err := namewatch.New(path)
 	if err != nil {
-		w.news = append(w.news, fmt.Sprintf("line log: %v: call Reopen when the file is renamed or removed", err))
+		w.news = append(w.news, fmt.Sprintf("line log: %v: it is not noticed when the file is renamed or removed: have it opened again then (tidemark append does so at HUP)", err))
 		return
 	}
 	w.watcher = &watcher{Watch: in, path: path, grace: grace, gone: make(chan struct{})}
@@ -126,7 +126,7 @@ func (w *Writer) endOfWatch(err error) {
 		return
 	}
 	w.mu.Lock()
-	w.news = append(w.news, fmt.Sprintf("line log: %v: call Reopen when the file is renamed or removed", err))
+	w.news = append(w.news, fmt.Sprintf("line log: %v: it is not noticed when the file is renamed or removed: have it opened again then (tidemark append does so at HUP)", err))
 	w.mu.Unlock()
 	w.tell()
 }

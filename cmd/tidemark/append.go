@@ -54,7 +54,8 @@ again, on Linux by itself, and at HUP.
 
 With one of the options of rotation it is the only one that may append to FILE, and
 refuses to begin if it is not: it holds .FILE.lock, which stays. The files before are
-named FILE.20261130T101500 (UTC), or FILE.1 and up. ALRM rotates, as with multilog and
+named FILE.20261130T101500 (UTC), or FILE.1 and up. A new FILE has mode 0640, its lock
+file 0644, less the umask, or that of the file before. ALRM rotates, as with multilog and
 s6-log, HUP opens FILE again.`,
 		Example: `  make 2>&1 | tidemark append build.log
   app 2>&1 | tidemark append --rotate-size 10M --keep 5 app.log    # as | rotatelogs
@@ -63,22 +64,17 @@ s6-log, HUP opens FILE again.`,
   echo "paid 12.50 to 4711" | tidemark append --sync all ledger.log && echo safe
   tidemark append -l METALOG <lines                # under the lock that cat -l takes
   tidemark append --repair METALOG                 # mark what a killed writer has left, before it is read`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			n := len(args)
-			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-				if n = dash; len(args) == dash {
-					return usagef("a command is missing behind --")
-				}
-			}
-			if n != 1 {
-				return usagef("name one file to append to: see tidemark append --help")
-			}
-			return nil
-		},
+		Args: appendArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runAppend(cmd, &o, args[0], args[1:])
 		},
 	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if args := cmd.Flags().Args(); len(args) > 1 { // the option is the command's
+			return commandBehind(args)
+		}
+		return err
+	})
 	f := cmd.Flags()
 	f.StringVar(&o.sync, "sync", "auto", "`policy` of syncs: auto (the kernel's time), a duration (that long after an append, and in the end), or all (all the time)")
 	f.StringVar(&o.lock, "lock", "auto", "`kind` of lock for each write: none, flock, fcntl, or auto: fcntl on network file systems and beside others who have such a lock, else none")
@@ -103,6 +99,30 @@ s6-log, HUP opens FILE again.`,
 	return cmd
 }
 
+// appendArgs wants one file, and a command behind -- or none.
+func appendArgs(cmd *cobra.Command, args []string) error {
+	n := len(args)
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		if n = dash; len(args) == dash {
+			return usagef("a command is missing behind --")
+		}
+	}
+	switch {
+	case n > 1:
+		return commandBehind(args)
+	case n != 1:
+		return usagef("name one file to append to: see tidemark append --help")
+	case args[0] == "-":
+		return usagef("- names no log: name a file, whose lines come from standard input anyway; ./- if it is called so")
+	}
+	return nil
+}
+
+// commandBehind says what to do with more than one name in front of --.
+func commandBehind(args []string) error {
+	return usagef("name one file to append to: a command goes behind --: tidemark append %s -- %s …", args[0], args[1])
+}
+
 // appendBuffer is how much is read and written at once, in bytes: what makes a
 // system call for it cheap, and stays in the processor's cache.
 const appendBuffer = 256 << 10
@@ -117,6 +137,9 @@ func (o *appendOptions) options(path string, say func(string)) (l linelog.Option
 		return l, usagef("--lock: %w", err)
 	}
 	if o.catLock {
+		if l.Lock != linelog.LockAuto && l.Lock != linelog.LockFcntl {
+			return l, usagef("-l is --lock fcntl: leave out -l, or --lock %s", o.lock)
+		}
 		l.Lock = linelog.LockFcntl
 	}
 	if o.lockTimeout <= 0 {
@@ -218,6 +241,9 @@ func runAppend(cmd *cobra.Command, o *appendOptions, path string, command []stri
 	case o.repair && len(command) > 0:
 		return usagef("--repair and a command exclude each other")
 	case o.repair:
+		if err := idleBesideRepair(cmd); err != nil {
+			return err
+		}
 		return repairLog(path, log, say)
 	case o.via != "" && (!log.Shared || log.Lock != linelog.LockAuto):
 		return usagef("--via: rotation and locks are the daemon's: leave them out")
@@ -266,6 +292,16 @@ func withUnwritten(err, unwritten error) error {
 		unwritten = withStep(unwritten, writeStep(unwritten))
 	}
 	return withAcks(err, unwritten)
+}
+
+// idleBesideRepair returns an error if there is an option that says how to append.
+func idleBesideRepair(cmd *cobra.Command) error {
+	for _, name := range []string{"via", "sync", "timestamp", "stderr-prefix", "rotate-size", "rotate-age", "keep", "compress", "numbered"} {
+		if cmd.Flags().Changed(name) {
+			return usagef("--repair appends nothing: leave out --%s", name)
+		}
+	}
+	return nil
 }
 
 // repairLog marks what a killed writer has left at the end of a log.

@@ -342,8 +342,12 @@ func (r *importRun) rotate(ctx context.Context, reason string) error {
 	}
 	r.progress.clear()
 	if r.before > 0 {
-		_, _ = fmt.Fprintf(r.out, "%s: the %s that %s held before, and %d new, have moved here: %s\n",
-			archive, plural(r.before, "entries"), r.path, r.written, reason)
+		twice := ""
+		if r.written == 0 {
+			twice = fmt.Sprintf(" (these entries are older than those in %s: imported twice?)", r.path)
+		}
+		_, _ = fmt.Fprintf(r.out, "%s: the %s that %s held before, and %d new, have moved here: %s%s\n",
+			archive, plural(r.before, "entries"), r.path, r.written, reason, twice)
 	} else {
 		_, _ = fmt.Fprintf(r.out, "%s: %s, continued: %s\n", archive, plural(r.written, "entries"), reason)
 	}

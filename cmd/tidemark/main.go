@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func main() { os.Exit(run(os.Args, os.Stderr)) }
@@ -223,6 +225,20 @@ func suggest(root *cobra.Command, word string) string {
 	return "did you mean " + strings.Join(names, " or ") + "?"
 }
 
+// suggestOption says which of the long options word may have meant; empty if none is
+// like it.
+func suggestOption(long []string, word string) string {
+	like := &cobra.Command{SuggestionsMinimumDistance: 2} // has the measure of verbs
+	for _, name := range long {
+		like.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
+	}
+	names := like.SuggestionsFor(word)
+	if len(names) == 0 {
+		return ""
+	}
+	return "did you mean --" + strings.Join(names, " or --") + "?"
+}
+
 // noArgs is for verbs that take only flags.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
@@ -251,5 +267,27 @@ func asUsage(cmd *cobra.Command, err error) error {
 		return err
 	}
 	what, _, _ := strings.Cut(err.Error(), "\n")
-	return usagef("%s: see %s --help", what, cmd.CommandPath())
+	step := "see " + cmd.CommandPath() + " --help"
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		var long []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { long = append(long, f.Name) })
+		step = cmp.Or(suggestOption(long, unknown.GetSpecifiedName()), step)
+	case errors.As(err, &value):
+		f := value.GetFlag()
+		if want := valueWanted[f.Value.Type()]; want != "" {
+			return usagef("--%s %q: want %s", f.Name, value.GetValue(), want)
+		}
+	}
+	return usagef("%s: %s", what, step)
+}
+
+// valueWanted says what a value of a type of flag looks like.
+var valueWanted = map[string]string{
+	"uint64":   "a whole number, 0 or more",
+	"int":      "a whole number",
+	"duration": "a time with its unit, such as 10ms or 1m30s",
+	"bool":     "true or false",
 }

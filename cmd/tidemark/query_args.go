@@ -254,12 +254,25 @@ func setLong(options []queryOption, a *queryArgs, word string, argv []string) ([
 	case found.kind == argOptional:
 		return setOptional(found, a, argv)
 	case len(argv) == 0:
-		return nil, fmt.Errorf("option '--%s' requires an argument", found.long)
+		return nil, withHint(fmt.Errorf("option '--%s' requires an argument", found.long), valueHint(found))
 	}
 	return argv[1:], found.set(a, argv[0])
 }
 
 const optionHint = "--help lists the options"
+
+// valueHint is the next step where the value of an option is missing.
+func valueHint(o *queryOption) string {
+	switch o.long {
+	case "output":
+		return "-o help lists the modes"
+	case "unit", "user-unit":
+		return "name a unit, as in -u ssh.service: -F _SYSTEMD_UNIT lists them"
+	case "identifier", "exclude-identifier":
+		return "name an identifier: -F SYSLOG_IDENTIFIER lists them"
+	}
+	return "give it a value: " + optionHint
+}
 
 // findLong returns the option that is called name, or the only one that begins
 // so.
@@ -281,7 +294,17 @@ func findLong(options []queryOption, name string) (*queryOption, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, withHint(fmt.Errorf("unrecognized option '--%s'", name), optionHint)
+		long := make([]string, 0, len(options))
+		for i := range options {
+			if options[i].long != "" {
+				long = append(long, options[i].long)
+			}
+		}
+		hint := optionHint
+		if like := suggestOption(long, name); like != "" {
+			hint = like + " " + hint
+		}
+		return nil, withHint(fmt.Errorf("unrecognized option '--%s'", name), hint)
 	case 1:
 		return found[0], nil
 	default:
@@ -312,7 +335,7 @@ func setShort(options []queryOption, a *queryArgs, letters string, argv []string
 		case found.kind == argOptional:
 			return setOptional(found, a, argv)
 		case len(argv) == 0:
-			return nil, fmt.Errorf("option requires an argument -- '%c'", letter)
+			return nil, withHint(fmt.Errorf("option requires an argument -- '%c'", letter), valueHint(found))
 		default:
 			return argv[1:], found.set(a, argv[0])
 		}

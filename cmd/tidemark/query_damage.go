@@ -48,9 +48,9 @@ func whereDamaged(err error) string {
 		return fmt.Sprintf(" (%v)", err)
 	}
 	if bad.Detail == "" {
-		return fmt.Sprintf(" at %x (%v)", bad.Offset, bad.Err)
+		return fmt.Sprintf(" at %#x (%v)", bad.Offset, bad.Err)
 	}
-	return fmt.Sprintf(" at %x (%s)", bad.Offset, bad.Detail)
+	return fmt.Sprintf(" at %#x (%s)", bad.Offset, bad.Detail)
 }
 
 // passedOver says what of a damaged file was not shown.

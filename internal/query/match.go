@@ -267,7 +267,11 @@ func (g *group) addArgument(arg string, o *Options) error {
 	name, value, found := strings.Cut(arg, "=")
 	positive, negated := strings.CutSuffix(name, "!")
 	if !found || !isMatchName(positive) {
-		return &ArgumentError{"Failed to add match '" + arg + "': Invalid argument", matchHint}
+		hint := matchHint
+		if upper := strings.ToUpper(positive); found && isMatchName(upper) {
+			hint = "names of fields are upper-case: " + upper + arg[len(positive):]
+		}
+		return &ArgumentError{"Failed to add match '" + arg + "': Invalid argument", hint}
 	}
 	if negated {
 		g.not = append(g.not, term(positive+"="+value))
@@ -285,12 +289,14 @@ func isMatchName(name string) bool {
 // commLen is the longest _COMM, TASK_COMM_LEN of the kernel without its NUL.
 const commLen = 15
 
+const pathHint = "name a program or device that is there; -D DIR names where journal files are, -g PATTERN searches messages"
+
 // addPath adds what a path stands for: the program, or the script and its
 // interpreter, or the device.
 func (g *group) addPath(arg string, o *Options) error {
 	p, err := filepath.EvalSymlinks(arg)
 	if err != nil {
-		return wordsf("Couldn't canonicalize path: %w", Reason(err))
+		return &AdviceError{wordsf("Couldn't canonicalize path: %w", Reason(err)), pathHint}
 	}
 	info, err := os.Lstat(p)
 	if err != nil {
@@ -313,7 +319,7 @@ func (g *group) addPath(arg string, o *Options) error {
 	case mode&os.ModeDevice != 0:
 		return g.addDevice(p, info, o)
 	default:
-		return wordsf("File is neither a device node, nor regular file, nor executable: %s", arg)
+		return &AdviceError{wordsf("File is neither a device node, nor regular file, nor executable: %s", arg), pathHint}
 	}
 }
 
