@@ -41,7 +41,8 @@
 //
 // Open and OpenDir make a Journal; it delivers entries by Next, Previous and
 // All, from where SeekHead, SeekRealtime or SeekCursor went, and only those that
-// match what SetMatch was given. A file may be read while it is written:
+// match what SetMatch was given. A Query says all of that as a value, with bounds of
+// time, a boot, a limit and the fields to read: Journal.Query. A file may be read while it is written:
 // Refresh, then go on.
 //
 // A File reads through any io.ReaderAt (NewFile). The fields of an entry are slices of

@@ -20,8 +20,8 @@ import (
 	"github.com/tidemark-log/tidemark/internal/config"
 	"github.com/tidemark-log/tidemark/internal/ingest"
 	"github.com/tidemark-log/tidemark/internal/store"
-	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/internal/vfs"
+	"github.com/tidemark-log/tidemark/journal"
 	"github.com/tidemark-log/tidemark/settle"
 )
 
