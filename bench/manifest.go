@@ -49,7 +49,7 @@ func installer(args []string) (err error) {
 			return err
 		}
 	}
-	put, end, err := openMode(*mode, *path, *socket)
+	put, end, err := openMode(*mode, *path, *socket, *n <= manifestLines)
 	if err != nil {
 		return err
 	}
@@ -81,9 +81,12 @@ func installFile(path string) error {
 	return err
 }
 
-// openMode opens a log in one of the ways.
-func openMode(mode, path, socket string) (put func([]byte) error, end func() error, err error) {
+// openMode opens a log in one of the ways; brief: for a process of a few lines.
+func openMode(mode, path, socket string, brief bool) (put func([]byte) error, end func() error, err error) {
 	o := linelog.Options{Shared: true, CloseUnsynced: true}
+	if brief {
+		o.Trailing, o.Window = true, time.Second
+	}
 	var w *linelog.Writer
 	switch mode {
 	case "none":
@@ -168,6 +171,7 @@ func benchManifest(ctx context.Context, s settings) (err error) {
 			local[i+1] = append(local[i+1], t)
 		}
 	}
+	fmt.Printf("\n%s\n", nfsModel)
 	fmt.Printf("\n| FUSE, as NFS: %d processes, %d at a time, %d files and lines each | s | time to no log |\n|---|---|---|\n", manifestProcesses, manifestAtOnce, manifestLines)
 	seconds := func(d time.Duration) float64 { return d.Seconds() }
 	for i, m := range logModes {
@@ -180,15 +184,24 @@ func benchManifest(ctx context.Context, s settings) (err error) {
 	return nil
 }
 
-// mountSlow mounts a file system that takes the time of NFS for a log: a lock and its
-// release 0.5 ms each, with the write-back and the COMMIT of the release 19 ms more,
-// the write-back at close 1 ms.
+// nfsRules take the time of NFS for a log. As there, only what is written is written
+// back, by whoever closes or unlocks first, whichever process has written it.
+var nfsRules = [...]string{"lock delay=500us", "unlock delay=500us", "unlock dirty delay=19ms", "flush dirty delay=1ms"}
+
+// nfsModel is nfsRules in words.
+const nfsModel = "The model: a lock and its release 0.5 ms each; 19 ms more (write-back 1 ms, COMMIT 18 ms) for a release when the file has something to write back; close(2) 1 ms then, and else nothing."
+
+// mountSlow mounts a file system with nfsRules.
 func mountSlow(s settings) (dir string, unmount func() error, err error) {
 	back, dir := filepath.Join(s.dir, "back"), filepath.Join(s.dir, "mnt")
 	if err := errors.Join(os.MkdirAll(back, 0o755), os.MkdirAll(dir, 0o755)); err != nil {
 		return "", nil, err
 	}
-	cmd := exec.Command(s.slowfs, "-nocut", "-rule", "lock delay=500us", "-rule", "unlock delay=19500us", "-rule", "flush delay=1ms", back, dir)
+	args := []string{"-nocut"}
+	for _, rule := range nfsRules {
+		args = append(args, "-rule", rule)
+	}
+	cmd := exec.Command(s.slowfs, append(args, back, dir)...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	in, err := cmd.StdinPipe()

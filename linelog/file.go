@@ -79,7 +79,10 @@ func (w *Writer) openPath(path string, perm fs.FileMode) (f *file, err error) {
 	return f, err
 }
 
-// tryPath opens a file twice: what others do to the path in between is errExchanged.
+// tryPath opens a file twice, the second time by the first descriptor where the system
+// can: the path is not walked again, which a network file system would take round trips
+// for, and it is the same file for certain. Else what others do to the path in between
+// is errExchanged.
 func (w *Writer) tryPath(path string, perm fs.FileMode) (_ *file, err error) {
 	f := &file{path: path}
 	f.names.Store(1)
@@ -89,9 +92,11 @@ func (w *Writer) tryPath(path string, perm fs.FileMode) (_ *file, err error) {
 	if f.regular = f.app.Regular(); !f.regular {
 		return f, nil
 	}
-	f.fix, err = w.o.FS.OpenFile(f.path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && (!f.app.IsAt(f.path) || !f.fix.IsAt(f.path)) {
-		err = &fs.PathError{Op: "open", Path: f.path, Err: errExchanged}
+	if f.fix = again(f.app); f.fix == nil {
+		f.fix, err = w.o.FS.OpenFile(f.path, os.O_RDWR, 0)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (!f.app.IsAt(f.path) || !f.fix.IsAt(f.path)) {
+			err = &fs.PathError{Op: "open", Path: f.path, Err: errExchanged}
+		}
 	}
 	if err == nil {
 		err = w.ready(f)
@@ -100,6 +105,21 @@ func (w *Writer) tryPath(path string, perm fs.FileMode) (_ *file, err error) {
 		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
+}
+
+// again opens the file of app for repairs; nil: by its path, then.
+func again(app vfs.File) vfs.File {
+	a, ok := app.(interface {
+		Again(flag int) (vfs.File, error)
+	})
+	if !ok {
+		return nil
+	}
+	fix, err := a.Again(os.O_RDWR)
+	if err != nil {
+		return nil // the path tells why, if it is not for want of /proc
+	}
+	return fix
 }
 
 // ready makes a regular file ready to be written to.
@@ -112,8 +132,11 @@ func (w *Writer) ready(f *file) (err error) {
 	if f.lock, err = newLocker(f.fix, &w.o); err != nil {
 		return err
 	}
-	if f.end, err = f.app.Size(); err != nil || f.shared {
-		return err // what is seen at the end of a shared file may be a write in progress
+	if f.shared {
+		return nil // what is seen at its end may be a write in progress; tidy looks before the first write
+	}
+	if f.end, err = f.app.Size(); err != nil {
+		return err
 	}
 	if err := f.findTail(f.end); err != nil {
 		return err

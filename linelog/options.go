@@ -77,6 +77,11 @@ type Options struct {
 	// what somebody waits for. 0 means DefaultWindow; less than 0: each write
 	// begins when the one before has ended.
 	Window time.Duration
+	// Trailing has the first line after a quiet window wait for Window, too, if nobody
+	// waits for it: the lines of a process that lives for a few of them and ends with
+	// Close are one write then, which counts on a network file system. What a kill
+	// loses is what came within Window, as in a stream of lines without it.
+	Trailing bool
 	// Buffer is how many bytes are gathered at most for one write(2); a longer line
 	// is one write of its own. 0 means DefaultBuffer.
 	Buffer int

@@ -27,6 +27,42 @@ func (r *rig) another(o Options) *rig {
 	return &rig{Writer: w, t: r.t, fs: r.fs}
 }
 
+// With Trailing the lines of a short process are one write, by Close or when somebody
+// waits, and no line waits for longer than the window.
+func TestTrailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		writes := 0
+		r := newRig(t, Options{Shared: true, CloseUnsynced: true, Trailing: true, Window: time.Second}, seed("before\n"))
+		r.fs.Hook(func(_ int, op crashfs.Op) error {
+			if op.Name == "write" {
+				writes++
+			}
+			return nil
+		})
+		r.put("one\n")
+		r.put("two\n")
+		time.Sleep(time.Second - 1)
+		synctest.Wait()
+		r.want("before\n")
+		time.Sleep(1)
+		synctest.Wait()
+		r.want("before\n", "one\n", "two\n")
+		time.Sleep(time.Hour)
+		r.put("three\n")
+		synctest.Wait()
+		r.want("before\n", "one\n", "two\n")
+		r.appended() // who waits has it written at once
+		r.want("before\n", "one\n", "two\n", "three\n")
+		r.put("four\n")
+		r.put("five\n")
+		r.close()
+		r.want("before\n", "one\n", "two\n", "three\n", "four\n", "five\n")
+		if writes != 3 {
+			t.Errorf("%d writes of five lines, want 3", writes)
+		}
+	})
+}
+
 // What is seen at the end of a shared file is not touched before a write of ours has
 // come behind it; then it is marked, whether its writer is dead or not.
 func TestSharedLeavesWhatItMerelySees(t *testing.T) {

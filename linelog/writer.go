@@ -182,7 +182,7 @@ func (w *Writer) start(f *file) (*Writer, error) {
 	if w.o.Window > 0 {
 		windows = settle.Every(w.o.Window)
 	}
-	w.write = settle.New(w.writeEffect, settle.Options{Policy: windows, Leading: true, Retry: retry, Observe: w.o.observer("write")})
+	w.write = settle.New(w.writeEffect, settle.Options{Policy: windows, Leading: !w.o.Trailing, Retry: retry, Observe: w.o.observer("write")})
 	w.sync = settle.New(w.syncEffect, settle.Options{Policy: w.o.Sync, Observe: w.o.observer("sync")})
 	w.startRotation()
 	w.startWatch(watchGrace)
@@ -199,7 +199,7 @@ const pipeRetry = 5 * time.Millisecond
 // that do not see to that have a Stream each.
 //
 // What was accepted is lost if the process dies before it is written, which is at
-// once after a quiet window and else after Options.Window.
+// once after a quiet window (but with Options.Trailing) and else after Options.Window.
 func (w *Writer) Write(p []byte) (int, error) { return w.main.Write(p) }
 
 // Append appends whole lines, all of them or none, and returns the position behind

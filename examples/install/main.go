@@ -211,7 +211,7 @@ func install(o *options) (err error) {
 
 // openLog opens the METALOG, which other processes append to at the same time.
 func openLog(o *options) (*linelog.Writer, error) {
-	lines := linelog.Options{Shared: true, CloseUnsynced: true, Perm: 0o644}
+	lines := linelog.Options{Shared: true, CloseUnsynced: true, Perm: 0o644, Trailing: true, Window: time.Second}
 	if o.via != "" {
 		return linelog.Dial(context.Background(), o.via, o.metalog, lines)
 	}
@@ -231,7 +231,7 @@ type record struct {
 	time                     time.Time
 }
 
-// write appends r to the log. The line is kept in memory for the moment: many
+// write appends r to the log. The line is kept in memory for a second at most: many
 // files of one process are one write(2).
 func (i *installer) write(r record) error {
 	if i.log == nil {

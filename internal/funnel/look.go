@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tidemark-log/tidemark/internal/vfs"
 )
 
 // RefusedError says why descriptors are not taken.
@@ -20,7 +22,7 @@ func (e *RefusedError) Refused() string { return e.reason }
 // look finds out which file the descriptors are of, and whether they are what a
 // client has to pass.
 //
-//	fcntl(F_GETFL), fstat, each twice; fcntl(F_GET_SEALS)
+//	fcntl(F_GETFL), statx, each twice; fcntl(F_GET_SEALS)
 func look(appending, repairing int) (inode, error) {
 	refuse := func(format string, args ...any) (inode, error) {
 		return inode{}, &RefusedError{reason: fmt.Sprintf(format, args...)}
@@ -32,16 +34,16 @@ func look(appending, repairing int) (inode, error) {
 		if err != nil {
 			return inode{}, fmt.Errorf("flags of the %s descriptor: %w", which, err)
 		}
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
+		id, err := vfs.Identify(fd)
+		if err != nil {
 			return inode{}, fmt.Errorf("look at the %s descriptor: %w", which, err)
 		}
 		access, appends := flags&unix.O_ACCMODE, flags&unix.O_APPEND != 0
 		switch {
 		case flags&unix.O_PATH != 0:
 			return refuse("the %s descriptor was opened with O_PATH: open the file for writing", which)
-		case st.Mode&unix.S_IFMT != unix.S_IFREG:
-			return refuse("the %s descriptor is of %s: want a regular file", which, kind(st.Mode))
+		case id.Type != unix.S_IFREG:
+			return refuse("the %s descriptor is of %s: want a regular file", which, kind(id.Type))
 		case flags&unix.O_DIRECT != 0:
 			return refuse("the %s descriptor has O_DIRECT: open the file without", which)
 		case n == 0 && access == unix.O_RDONLY:
@@ -53,7 +55,7 @@ func look(appending, repairing int) (inode, error) {
 		case n == 1 && appends:
 			return refuse("the second descriptor has O_APPEND, so that nothing can be repaired with it: open the file with O_RDWR alone")
 		}
-		files[n] = inode{st.Dev, st.Ino}
+		files[n] = inode{id.Dev, id.Ino}
 	}
 	if files[0] != files[1] {
 		return refuse("the descriptors are of two files")

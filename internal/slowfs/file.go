@@ -14,14 +14,26 @@ import (
 // file is an open file.
 type file struct {
 	*fs.LoopbackFile
-	n *node
+	n      *node
+	writes bool // it was opened for writing
+}
+
+// back takes a call that writes back through the gate. What was written before is
+// written back when the gate lets it go: who comes meanwhile waits as long.
+func (f *file) back(ctx context.Context, c Call) (fault, syscall.Errno) {
+	upTo := f.n.wrote.Load()
+	p, errno := f.n.pass(ctx, passage{call: c, dirty: f.writes && upTo > f.n.clean.Load()})
+	if f.writes && errno == 0 && p.errno == 0 {
+		f.n.cleanTo(upTo)
+	}
+	return p, errno
 }
 
 // wrap makes a file of go-fuse's.
-func (s *Server) wrap(in *fs.Inode, fh fs.FileHandle) fs.FileHandle {
+func (s *Server) wrap(in *fs.Inode, fh fs.FileHandle, flags uint32) fs.FileHandle {
 	if l, ok := fh.(*fs.LoopbackFile); ok {
 		if n, ok := in.Operations().(*node); ok {
-			return &file{LoopbackFile: l, n: n}
+			return &file{LoopbackFile: l, n: n, writes: flags&syscall.O_ACCMODE != syscall.O_RDONLY}
 		}
 	}
 	return fh
@@ -58,6 +70,9 @@ func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, sysca
 			return errno
 		}, func() { f.n.s.disk.write(f.n.ino(), data[:n], off) })
 	})
+	if n > 0 {
+		f.n.wrote.Add(1)
+	}
 	return n, errno
 }
 
@@ -65,7 +80,7 @@ func (f *file) Write(ctx context.Context, data []byte, off int64) (uint32, sysca
 func (f *file) Fsync(ctx context.Context, flags uint32) syscall.Errno {
 	d := f.n.s.disk
 	mark := d.mark() // writes that come while it is held may miss it
-	p, errno := f.n.pass(ctx, passage{call: Fsync})
+	p, errno := f.back(ctx, Fsync)
 	if errno == 0 && p.errno != 0 && !p.done {
 		return max(p.errno, d.synced(f.n.ino(), mark, true))
 	}
@@ -77,7 +92,7 @@ func (f *file) Fsync(ctx context.Context, flags uint32) syscall.Errno {
 
 // Flush is close(2).
 func (f *file) Flush(ctx context.Context) syscall.Errno {
-	p, errno := f.n.pass(ctx, passage{call: Flush})
+	p, errno := f.back(ctx, Flush)
 	return p.around(errno, func() syscall.Errno { return f.LoopbackFile.Flush(ctx) })
 }
 
@@ -108,11 +123,11 @@ func (f *file) Allocate(ctx context.Context, off, size uint64, mode uint32) sysc
 
 // Setlk is flock(2) and fcntl(2) that do not wait, and unlocking.
 func (f *file) Setlk(ctx context.Context, owner uint64, lk *fuse.FileLock, flags uint32) syscall.Errno {
-	call := Lock
+	pass := func() (fault, syscall.Errno) { return f.n.pass(ctx, passage{call: Lock}) }
 	if lk.Typ == syscall.F_UNLCK {
-		call = Unlock
+		pass = func() (fault, syscall.Errno) { return f.back(ctx, Unlock) }
 	}
-	p, errno := f.n.pass(ctx, passage{call: call})
+	p, errno := pass()
 	return p.around(errno, func() syscall.Errno { return f.tryLock(ctx, owner, lk, flags) })
 }
 

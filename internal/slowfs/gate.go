@@ -39,6 +39,7 @@ type passage struct {
 	pid   uint32 // the calling thread; 0: the kernel
 	size  int    // bytes to write
 	grows int64  // bytes by which it makes the file longer
+	dirty bool   // the file has bytes that are not written back
 }
 
 // fault is what a rule does to a call.
@@ -118,7 +119,7 @@ func (g *gate) pass(p passage) (fault, syscall.Errno) {
 	}
 	var delay time.Duration
 	for _, r := range g.rules {
-		if r.about(p.call, p.name) {
+		if r.about(p) {
 			delay += r.Delay
 		}
 	}
@@ -159,7 +160,7 @@ func (g *gate) hold(p passage) syscall.Errno {
 
 func (g *gate) holds(p passage) bool {
 	for _, r := range g.rules {
-		if r.Hold && r.about(p.call, p.name) {
+		if r.Hold && r.about(p) {
 			return true
 		}
 	}
@@ -191,7 +192,7 @@ func (g *gate) delay(d time.Duration) {
 func (g *gate) fault(p passage) fault {
 	out := fault{keep: -1}
 	for _, r := range g.rules {
-		if !r.about(p.call, p.name) {
+		if !r.about(p) {
 			continue
 		}
 		r.calls++

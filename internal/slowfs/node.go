@@ -4,6 +4,7 @@ import (
 	"context"
 	iofs "io/fs"
 	"path"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fs"
@@ -16,6 +17,14 @@ import (
 type node struct {
 	*fs.LoopbackNode
 	s *Server
+
+	wrote, clean atomic.Int64 // writes, and those of them that are written back
+}
+
+// cleanTo takes note that the first upTo writes are written back.
+func (n *node) cleanTo(upTo int64) {
+	for was := n.clean.Load(); was < upTo && !n.clean.CompareAndSwap(was, upTo); was = n.clean.Load() {
+	}
 }
 
 // WrapChild makes nodes of what go-fuse makes.
@@ -67,7 +76,7 @@ func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out 
 		ch, fh, fuseFlags, errno = n.LoopbackNode.Create(ctx, name, flags|syscall.O_EXCL, mode, out)
 		return errno
 	}, func() { n.made(name, ch, out, "") })
-	return ch, n.s.wrap(ch, fh), fuseFlags, errno
+	return ch, n.s.wrap(ch, fh, flags), fuseFlags, errno
 }
 
 // Mknod is mknod(2).
@@ -139,7 +148,7 @@ func (n *node) Rename(ctx context.Context, name string, newParent fs.InodeEmbedd
 // Open is open(2) of a file that is there. The kernel truncates by Setattr.
 func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	fh, fuseFlags, errno := n.LoopbackNode.Open(ctx, flags&^syscall.O_TRUNC)
-	return n.s.wrap(n.EmbeddedInode(), fh), fuseFlags, errno
+	return n.s.wrap(n.EmbeddedInode(), fh, flags), fuseFlags, errno
 }
 
 // Setattr is chmod, chown, utimes and truncate.

@@ -42,6 +42,12 @@ type Rule struct {
 	// name. Empty: all files.
 	Match string
 
+	// Dirty makes it about calls only while the file has bytes that were written and
+	// not written back since: by an fsync, a flush of a descriptor for writing, or the
+	// release of a lock, as on NFS, where those take the time of a write-back, and
+	// others of the kind none.
+	Dirty bool
+
 	// Hold keeps calls from going on until the rule is gone.
 	Hold bool
 	// Delay keeps each call for that long.
@@ -91,12 +97,12 @@ func (r Rule) check() error {
 	return nil
 }
 
-// about tells whether the rule is about a call on a file.
-func (r *Rule) about(c Call, name string) bool {
-	if len(r.Calls) > 0 && !slices.Contains(r.Calls, c) {
+// about tells whether the rule is about a call.
+func (r *Rule) about(p passage) bool {
+	if len(r.Calls) > 0 && !slices.Contains(r.Calls, p.call) || r.Dirty && !p.dirty {
 		return false
 	}
-	ok, _ := path.Match(r.Match, name) // check has seen the pattern
+	ok, _ := path.Match(r.Match, p.name) // check has seen the pattern
 	return ok || r.Match == ""
 }
 
@@ -106,6 +112,7 @@ func (r *Rule) about(c Call, name string) bool {
 //	fsync,syncdir delay=100ms
 //	write short=7 every=3 match=*.log
 //	fsync err=EIO done
+//	flush dirty delay=1ms
 func ParseRule(text string) (Rule, error) {
 	words := strings.Fields(text)
 	if len(words) < 2 {
@@ -133,6 +140,8 @@ func (r *Rule) setWord(w string) (err error) {
 	switch key {
 	case "match":
 		r.Match = value
+	case "dirty":
+		r.Dirty = true
 	case "hold":
 		r.Hold = true
 	case "delay":
@@ -148,7 +157,7 @@ func (r *Rule) setWord(w string) (err error) {
 	case "space":
 		r.Space, err = strconv.ParseInt(value, 10, 64)
 	default:
-		err = errors.New("no such word; there are match= hold delay= err= done short= every= space=")
+		err = errors.New("no such word; there are match= dirty hold delay= err= done short= every= space=")
 	}
 	return err
 }

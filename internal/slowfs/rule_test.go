@@ -2,6 +2,7 @@ package slowfs
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -139,6 +140,37 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// TestDirty: a rule with Dirty is about calls on a file that somebody has written to
+// since the last call that writes back, and that descriptor must be one for writing.
+func TestDirty(t *testing.T) {
+	fs := Mount(t, t.TempDir(), Options{})
+	name := filepath.Join(fs.Path(), "a")
+	one, two := open(t, name), open(t, name)
+	reader, err := os.Open(name)
+	noError(t, err)
+	defer reader.Close()
+	fails := Rule{Calls: []Call{Flush, Unlock, Fsync}, Dirty: true, Err: eio}
+	fs.Set(fails)
+	for _, kind := range fails.Calls {
+		if err := calls(two)[kind](); err != nil {
+			t.Errorf("%s of a file that nobody has written to: %v", kind, err)
+		}
+		pwrite(t, one, "x", 0, 1, nil)
+		if err := calls(two)[kind](); !errors.Is(err, eio) {
+			t.Errorf("%s after a write of another: %v, want %v", kind, err, eio)
+		}
+		if err := calls(reader)[Flush](); err != nil {
+			t.Errorf("close of who only reads: %v", err)
+		}
+		fs.Set() // the call that failed has written nothing back
+		noError(t, calls(one)[kind]())
+		fs.Set(fails)
+		if err := calls(two)[kind](); err != nil {
+			t.Errorf("%s after another has written back: %v", kind, err)
+		}
+	}
+}
+
 // TestLocks: locks hold between two that have opened a file, and end with them.
 func TestLocks(t *testing.T) {
 	fs := Mount(t, t.TempDir(), Options{})
@@ -167,6 +199,7 @@ func TestParseRule(t *testing.T) {
 		"fsync,syncdir delay=100ms":      {Calls: []Call{Fsync, SyncDir}, Delay: 100 * time.Millisecond},
 		"all hold match=*.log":           {Hold: true, Match: "*.log"},
 		"fsync err=EIO done every=3":     {Calls: []Call{Fsync}, Err: eio, Done: true, Every: 3},
+		"flush dirty delay=1ms":          {Calls: []Call{Flush}, Dirty: true, Delay: time.Millisecond},
 		"write short=7 every=2":          {Calls: []Call{Write}, Short: 7, Every: 2},
 		"write,allocate  space=1048576 ": {Calls: []Call{Write, Allocate}, Space: 1 << 20},
 	} {

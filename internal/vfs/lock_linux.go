@@ -86,8 +86,8 @@ func (f *osFile) Mount() (Mount, error) {
 	if name == "" {
 		return Mount{}, nil
 	}
-	var at unix.Stat_t
-	if err := retry(func() error { return unix.Fstat(f.fd, &at) }); err != nil {
+	at, err := Identify(f.fd)
+	if err != nil {
 		return Mount{}, f.error("stat", err)
 	}
 	options := ""

@@ -217,17 +217,56 @@ func (f *osFile) Size() (int64, error) {
 }
 
 func (f *osFile) Regular() bool {
-	var st unix.Stat_t
-	return retry(func() error { return unix.Fstat(f.fd, &st) }) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+	id, err := Identify(f.fd)
+	return err == nil && id.Type == unix.S_IFREG
 }
 
 func (f *osFile) IsAt(name string) bool {
-	var mine, theirs unix.Stat_t
-	err := retry(func() error { return unix.Fstat(f.fd, &mine) })
+	var theirs unix.Stat_t
+	mine, err := Identify(f.fd)
 	if err == nil {
 		err = retry(func() error { return unix.Stat(name, &theirs) })
 	}
 	return err == nil && mine.Dev == theirs.Dev && mine.Ino == theirs.Ino
+}
+
+// Identity is what never changes of an open file.
+type Identity struct {
+	Dev, Ino uint64
+	Type     uint32 // of unix.S_IFMT
+}
+
+// Identify is statx(2) of a descriptor with AT_STATX_DONT_SYNC: on a network file
+// system and on FUSE it asks nobody, since the kernel knows; fstat(2) is a round trip.
+func Identify(fd int) (Identity, error) {
+	var x unix.Statx_t
+	err := retry(func() error {
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &x)
+	})
+	if err == nil && x.Mask&(unix.STATX_TYPE|unix.STATX_INO) == unix.STATX_TYPE|unix.STATX_INO {
+		return Identity{unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino, uint32(x.Mode) & unix.S_IFMT}, nil
+	}
+	var st unix.Stat_t // older than Linux 4.11, or a sandbox that does not know statx
+	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		return Identity{}, err
+	}
+	return Identity{st.Dev, st.Ino, st.Mode & unix.S_IFMT}, nil
+}
+
+// Again opens the same file once more, with other flags, whatever has become of its
+// name: open(2) of /proc/self/fd/N, which looks up nothing on the file's own file
+// system. Without /proc, and where the file's mode or a policy forbids, it is an error.
+func (f *osFile) Again(flag int) (File, error) {
+	again, err := OS{}.OpenFile("/proc/self/fd/"+strconv.Itoa(f.fd), flag, 0)
+	if err != nil {
+		return nil, err
+	}
+	g, ok := again.(*osFile)
+	if !ok {
+		return again, nil
+	}
+	g.name = f.name
+	return g, nil
 }
 
 func (f *osFile) Datasync() error { return f.sync(unix.Fdatasync) }

@@ -56,6 +56,56 @@ func TestReadAtAndWriteAt(t *testing.T) {
 	}
 }
 
+// Again opens the file that is open, not what has its name by now.
+func TestAgainIsTheSameFile(t *testing.T) {
+	f, name := openTemp(t)
+	if err := os.Rename(name, name+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := f.(*osFile).Again(os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if n, err := again.WriteAt([]byte("one"), 0); n != 3 || err != nil {
+		t.Fatal(n, err)
+	}
+	b := make([]byte, 3)
+	if _, err := f.ReadAt(b, 0); err != nil || string(b) != "one" {
+		t.Errorf("the first descriptor reads %q, %v", b, err)
+	}
+	if again.Name() != name || again.IsAt(name) || !again.IsAt(name+".old") {
+		t.Errorf("%s: at its old name: %t, at its new one: %t", again.Name(), again.IsAt(name), again.IsAt(name+".old"))
+	}
+}
+
+// Identify says what fstat(2) says.
+func TestIdentify(t *testing.T) {
+	f, _ := openTemp(t)
+	var pipe [2]int
+	if err := unix.Pipe(pipe[:]); err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range []int{f.(*osFile).fd, pipe[0], pipe[1]} {
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			t.Fatal(err)
+		}
+		if id, err := Identify(fd); err != nil || id != (Identity{st.Dev, st.Ino, st.Mode & unix.S_IFMT}) {
+			t.Errorf("Identify(%d) = %+v, %v, want device %d, inode %d, type %#o", fd, id, err, st.Dev, st.Ino, st.Mode&unix.S_IFMT)
+		}
+	}
+	if err := errors.Join(unix.Close(pipe[0]), unix.Close(pipe[1])); err != nil {
+		t.Error(err)
+	}
+	if _, err := Identify(-1); !errors.Is(err, unix.EBADF) {
+		t.Errorf("Identify(-1): %v", err)
+	}
+}
+
 // A write that is cut short is one pwrite, and says how much it wrote: here by
 // RLIMIT_FSIZE, which ends a write with a count and the next with EFBIG.
 func TestWriteAtReportsAShortWrite(t *testing.T) {

@@ -37,7 +37,8 @@ Then, line by line on its standard input:
 Ctrl-C, or the end of the input, unmounts.
 
 Calls: write fsync syncdir lock unlock flush truncate allocate; all
-What happens: delay=1s hold err=EIO [done] short=N space=BYTES; every=N match=PATTERN
+What happens: delay=1s hold err=EIO [done] short=N space=BYTES; every=N match=PATTERN; dirty: only while
+the file has what no fsync, flush or unlock has written back
 
 Usage: slowfs [-rule RULE]... [-nocut] [DIRECTORY MOUNTPOINT]
 `
