@@ -52,6 +52,9 @@ const maxReadAhead = 64 << 10
 func (w *Writer) open() (*file, error) {
 	path, named := w.path, true
 	if _, ok := w.o.FS.(vfs.OS); ok {
+		if f := w.openBrief(path); f != nil {
+			return f, nil
+		}
 		path, named = resolve(path)
 	}
 	f, err := w.openPath(path, w.o.Perm)
@@ -105,21 +108,6 @@ func (w *Writer) tryPath(path string, perm fs.FileMode) (_ *file, err error) {
 		return nil, errors.Join(err, f.close())
 	}
 	return f, nil
-}
-
-// again opens the file of app for repairs; nil: by its path, then.
-func again(app vfs.File) vfs.File {
-	a, ok := app.(interface {
-		Again(flag int) (vfs.File, error)
-	})
-	if !ok {
-		return nil
-	}
-	fix, err := a.Again(os.O_RDWR)
-	if err != nil {
-		return nil // the path tells why, if it is not for want of /proc
-	}
-	return fix
 }
 
 // ready makes a regular file ready to be written to.
@@ -309,6 +297,9 @@ func (f *file) close() error {
 	}
 	if f.via != nil {
 		err = errors.Join(err, f.via.close())
+	}
+	if _, both := f.fix.(*brief); both {
+		return err
 	}
 	return errors.Join(err, f.app.Close())
 }

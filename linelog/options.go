@@ -80,7 +80,9 @@ type Options struct {
 	// Trailing has the first line after a quiet window wait for Window, too, if nobody
 	// waits for it: the lines of a process that lives for a few of them and ends with
 	// Close are one write then, which counts on a network file system. What a kill
-	// loses is what came within Window, as in a stream of lines without it.
+	// loses is what came within Window, as in a stream of lines without it. On Linux a
+	// log that is there is opened once, and a second time only if a line is to be
+	// repaired: the process must still have the right to then, else the write fails.
 	Trailing bool
 	// Buffer is how many bytes are gathered at most for one write(2); a longer line
 	// is one write of its own. 0 means DefaultBuffer.

@@ -253,6 +253,37 @@ func Identify(fd int) (Identity, error) {
 	return Identity{st.Dev, st.Ino, st.Mode & unix.S_IFMT}, nil
 }
 
+// OpenThere opens a file that is there, a regular one, and by no symbolic link, looking
+// its path up once: O_PATH, statx, and open(2) of /proc/self/fd/N. errors.ErrUnsupported
+// says that it is something else, or may be appended to only.
+func (OS) OpenThere(name string, flag int) (File, error) {
+	var fd int
+	err := retry(func() (err error) {
+		fd, err = unix.Open(name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	there := &osFile{fd: fd, name: name}
+	var x unix.Statx_t
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &x)
+	if err == nil && (x.Mode&unix.S_IFMT != unix.S_IFREG || x.Attributes&unix.STATX_ATTR_APPEND != 0) {
+		err = errors.ErrUnsupported
+	}
+	var f File
+	if err == nil {
+		f, err = there.Again(flag)
+	}
+	if cerr := there.Close(); cerr != nil && err == nil {
+		err = errors.Join(cerr, f.Close())
+	}
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return f, nil
+}
+
 // Again opens the same file once more, with other flags, whatever has become of its
 // name: open(2) of /proc/self/fd/N, which looks up nothing on the file's own file
 // system. Without /proc, and where the file's mode or a policy forbids, it is an error.

@@ -131,3 +131,6 @@ func (osFile) HasXattr(string) bool { return false }
 func (f osFile) SetXattr(string, []byte) error {
 	return &fs.PathError{Op: "setxattr", Path: f.Name(), Err: errors.ErrUnsupported}
 }
+
+// OpenThere is of Linux.
+func (OS) OpenThere(string, int) (File, error) { return nil, errors.ErrUnsupported }
