@@ -1,11 +1,14 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -152,4 +155,61 @@ func TestArchivedWaitsForTheHeader(t *testing.T) {
 	if err != nil || len(gone) != 1 || gone[0].Name != filepath.Base(f.w.Path()) {
 		t.Errorf("Vacuum behind Archived removed %v, %v; want %s", gone, err, f.w.Path())
 	}
+}
+
+// TestArchivedWaitsForTheDisk: not before the syncs that make an archive are done, and
+// no longer than its caller wants to.
+func TestArchivedWaitsForTheDisk(t *testing.T) {
+	fsys := &hookfs.FS{}
+	s, _, _ := appended(t, testConfig(t.TempDir(), fsys), 0)
+	release := fsys.HoldSyncs()
+	if err := s.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	archived := make(chan error, 1)
+	go func() { archived <- s.Archived(ctx) }()
+	letRun()
+	select {
+	case err := <-archived:
+		t.Fatalf("Archived = %v while the sync is held", err)
+	default:
+	}
+	cancel()
+	if err := <-archived; !errors.Is(err, context.Canceled) {
+		t.Errorf("Archived = %v, want that of its context", err)
+	}
+	release()
+	if err := s.Archived(t.Context()); err != nil {
+		t.Errorf("Archived behind the sync = %v", err)
+	}
+}
+
+// TestArchivedTellsARefusal: a file that the disk does not take to its end is not
+// waited for.
+func TestArchivedTellsARefusal(t *testing.T) {
+	fsys := &hookfs.FS{}
+	s, _, f := appended(t, testConfig(t.TempDir(), fsys), 0)
+	fsys.Set(func(op, _ string) error {
+		if op == "write" {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	if _, err := s.TryAppend([]entry.Entry{line(0, "not written")}); err != nil {
+		t.Fatal(err)
+	}
+	leave := func(list []leaving) {
+		s.queueMu.Lock()
+		defer s.queueMu.Unlock()
+		s.leaving = list
+	}
+	leave([]leaving{{f: f}})
+	for range 2 { // also when the refusal before is known
+		if err := s.Archived(t.Context()); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("Archived = %v, want ENOSPC", err)
+		}
+	}
+	leave(nil)
+	fsys.Set(nil)
 }
