@@ -72,7 +72,8 @@ func (o ReadOptions) OpenDir(dirs ...string) (*Journal, error) {
 	if !stable { // what has gone has another name, or was removed
 		j.skipped = slices.DeleteFunc(j.skipped, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })
 	}
-	for j.shelvesReady(up) { //nolint:revive // those in front are open then
+	for j.shelvesReady(up) {
+		continue // until those in front are open
 	}
 	j.shelvesBehind = false
 	return j, nil

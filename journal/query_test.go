@@ -170,6 +170,27 @@ func TestQueryAfterAnEntryThatIsGone(t *testing.T) {
 	}
 }
 
+// TestQueryAfter begins behind each entry in turn.
+func TestQueryAfter(t *testing.T) {
+	j := openSample(t, ReadOptions{}, sample(t, "r-11"))
+	all := cursorsOf(t, j)
+	for i, c := range all {
+		for reverse, at := range map[bool]int{false: i + 1, true: i - 1} {
+			var want, got []entry.Cursor
+			if at >= 0 && at < len(all) {
+				want = []entry.Cursor{all[at]}
+			}
+			for e, err := range j.Query(t.Context(), Query{Cursor: c, After: true, Reverse: reverse, Limit: 1}) {
+				readerMust(t, err)
+				got = append(got, e.Cursor())
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("behind %d, reverse %t: %v, want %v", i, reverse, got, want)
+			}
+		}
+	}
+}
+
 func TestQueryEndsWithItsContext(t *testing.T) {
 	j := openSample(t, ReadOptions{}, sample(t, "r-11"))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -42,7 +42,7 @@ func answering(t *testing.T, answer string) (socket string, stop func()) {
 			})
 		}
 	})
-	return socket, func() { l.Close(); group.Wait() } //nolint:errcheck // nothing is left to be told
+	return socket, func() { l.Close(); group.Wait() }
 }
 
 // What is no daemon's answer acknowledges nothing, the answer of another call neither.

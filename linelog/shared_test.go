@@ -44,7 +44,7 @@ func TestTrailing(t *testing.T) {
 		time.Sleep(time.Second - 1)
 		synctest.Wait()
 		r.want("before\n")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		r.want("before\n", "one\n", "two\n")
 		time.Sleep(time.Hour)
