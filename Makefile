@@ -28,7 +28,7 @@ lint:
 fmt:
 	$(TOOL) gofumpt -l -w .
 race:
-	$(GO) test -race -shuffle=on $(RACEFLAGS) ./...
+	$(GO) test -race -short -shuffle=on $(RACEFLAGS) $$($(GO) list ./... | grep -v /internal/compat)
 cross:
 	for os in darwin freebsd windows; do echo "$$os"; GOOS=$$os $(GO) build $(PORTABLE) || exit 1; done
 fuzz:

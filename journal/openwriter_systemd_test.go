@@ -15,6 +15,7 @@ import (
 // each hash, offset size, compression and header that this package writes behind.
 // The result passes Verify and journalctl, which reads old and new entries.
 func TestOpenWriterContinuesEveryFlavour(t *testing.T) {
+	oneGoroutine(t)
 	files := map[string][]byte{}
 	for _, name := range []string{"r-00", "r-01", "r-10", "r-11", "esc"} {
 		b := sampleBytes(t, name)

@@ -132,7 +132,7 @@ func TestQueryEqualsReference(t *testing.T) {
 					t.Fatal("the zero Query is not all entries")
 				}
 				found := 0
-				for seed := range uint64(inFull(150, 15)) {
+				for seed := range uint64(inFull(150, 5)) {
 					q := drawQuery(rand.New(rand.NewPCG(seed, 7)), all)
 					if q.Cursor.Has != 0 && !(q.Match.All() && q.BootID.IsZero()) {
 						q.Match, q.BootID = Match{}, entry.ID{}

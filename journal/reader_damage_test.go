@@ -126,6 +126,7 @@ func damageSample(t testing.TB) []byte {
 }
 
 func TestTruncatedFileDeliversWhatIsLeft(t *testing.T) {
+	oneGoroutine(t)
 	b := damageSample(t)
 	objects := layoutOf(t, b)
 	for i := 0; i < len(objects); i += 1 + len(objects)/60 {
@@ -194,6 +195,7 @@ func checkIntact(t *testing.T, good, bad []byte, objects []placed) {
 }
 
 func TestFlippedBitsLoseNoIntactEntry(t *testing.T) {
+	oneGoroutine(t)
 	b := damageSample(t)
 	objects := layoutOf(t, b)
 	first := objects[2].off // behind the tables
@@ -213,6 +215,7 @@ func TestFlippedBitsLoseNoIntactEntry(t *testing.T) {
 }
 
 func TestDamagedHeaderLosesNoEntry(t *testing.T) {
+	oneGoroutine(t)
 	b := damageSample(t)
 	objects := layoutOf(t, b)
 	for _, off := range []int{
@@ -235,6 +238,7 @@ func TestDamagedHeaderLosesNoEntry(t *testing.T) {
 }
 
 func TestZeroedRangesLoseNoIntactEntry(t *testing.T) {
+	oneGoroutine(t)
 	b := damageSample(t)
 	objects := layoutOf(t, b)
 	first := int(objects[2].off)

@@ -113,6 +113,7 @@ func export(t testing.TB, j *Journal, dir direction) string {
 }
 
 func TestExportEqualsJournalctl(t *testing.T) {
+	oneGoroutine(t)
 	for _, name := range sampleNames {
 		for mode, o := range readModes {
 			t.Run(name+"/"+mode, func(t *testing.T) {

@@ -226,7 +226,11 @@ func compressedObjects(b []byte, flag byte) (n int) {
 // Files as systemd has written them since its journal began: each is read as the
 // sample it was made of, by us and by journalctl, and both verify it.
 func TestHistoricFiles(t *testing.T) {
-	for _, h := range history {
+	oneGoroutine(t)
+	for i, h := range history {
+		if i%inFull(1, 3) != 0 {
+			continue
+		}
 		t.Run(h.from+" "+h.String(), func(t *testing.T) {
 			b := h.do(t, sampleBytes(t, h.from))
 			path := filepath.Join(t.TempDir(), "old.journal")

@@ -125,6 +125,7 @@ func checkRepair(t *testing.T, damaged []byte) {
 }
 
 func TestStressRepairOfDamagedFiles(t *testing.T) {
+	oneGoroutine(t)
 	for _, fl := range []Flavour{{}, {Regular: true, Unkeyed: true}} {
 		b := wFileBytes(t, fl, 150)
 		for seed := range uint64(crashRuns(40)) {

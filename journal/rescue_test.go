@@ -22,9 +22,10 @@ import (
 // Every entry that a reader delivers of a damaged file is in the file that Rescue
 // writes, which journalctl verifies and reads the same.
 func TestRescueSavesTheCorpus(t *testing.T) {
+	oneGoroutine(t)
 	for fi, f := range corpusFiles(t) {
 		for i, d := range damages {
-			if (fi+i)%inFull(1, 11) != 0 {
+			if (fi+i)%inFull(1, 19) != 0 {
 				continue
 			}
 			what := f.name + ": " + d.name
@@ -206,7 +207,7 @@ func TestRescueCrashLeavesNoHalf(t *testing.T) {
 		}
 	}
 	for _, kind := range []crashfs.Kind{crashfs.NotDone, crashfs.DoneButFailed, crashfs.Short} {
-		for n := 1; ; n += inFull(1, 5) {
+		for n := 1; ; n += inFull(1, 11) {
 			over := false
 			synctest.Test(t, func(t *testing.T) {
 				mem := wInMemory(t, bad)
@@ -227,7 +228,7 @@ func TestRescueCrashLeavesNoHalf(t *testing.T) {
 			}
 		}
 	}
-	for n := 1; ; n += inFull(1, 5) {
+	for n := 1; ; n += inFull(1, 11) {
 		over := false
 		synctest.Test(t, func(t *testing.T) {
 			mem := wInMemory(t, bad)

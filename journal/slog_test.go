@@ -208,17 +208,3 @@ func TestHandlerAckAndFail(t *testing.T) {
 		t.Errorf("after Close Fail is told %v", failed)
 	}
 }
-
-func TestHandlerDoesNotAllocate(t *testing.T) {
-	r := newHandlerRig(t, HandlerOptions{AddSource: false})
-	l := slog.New(r).With("service", "shop")
-	ctx := context.Background()
-	i := 0
-	n := testing.AllocsPerRun(3000, func() {
-		i++
-		l.LogAttrs(ctx, slog.LevelInfo, "order paid", slog.Int("order", i%100), slog.String("by", "card"), slog.Bool("new", true))
-	})
-	if n != 0 {
-		t.Errorf("%v allocations a record", n)
-	}
-}

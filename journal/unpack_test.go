@@ -103,6 +103,7 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 // What a few KiB become is bounded by what the journal's header counts, and takes
 // neither memory nor, where it is zero, space.
 func TestCompressedBombs(t *testing.T) {
+	oneGoroutine(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	path := filepath.Join(t.TempDir(), "bomb.journal.zst")

@@ -65,6 +65,7 @@ func vDamage(r *rand.Rand, b []byte) string {
 // one, so must Verify. Where journalctl names the spot and Verify checks the
 // same thing, the line must be among ours.
 func TestVerifyAgreesWithJournalctl(t *testing.T) {
+	oneGoroutine(t)
 	journalctl, err := exec.LookPath("journalctl")
 	if err != nil {
 		t.Skip("journalctl is not installed")

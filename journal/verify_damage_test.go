@@ -226,6 +226,7 @@ var vDamages = []struct {
 
 // TestVerifyDamage damages one thing at a time and wants it named at its place.
 func TestVerifyDamage(t *testing.T) {
+	oneGoroutine(t)
 	for _, tc := range vDamages {
 		for _, regular := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/regular %v", tc.name, regular), func(t *testing.T) {
@@ -339,6 +340,7 @@ func (s sparse) ReadAt(p []byte, off int64) (int, error) {
 
 // A large file that claims much costs no memory.
 func TestVerifySparse(t *testing.T) {
+	oneGoroutine(t)
 	f := vSmall(t, Flavour{})
 	f.put(object.HdrNData, 1<<40)
 	f.put(object.HdrNEntries, 1<<40)

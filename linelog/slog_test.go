@@ -220,23 +220,3 @@ func TestHandlerAck(t *testing.T) {
 		}
 	})
 }
-
-func TestHandlerDoesNotAllocate(t *testing.T) {
-	for _, format := range []Format{Logfmt, JSON} {
-		w, err := Open(t.TempDir()+"/log", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := slog.New(NewHandler(w, HandlerOptions{Format: format}).WithAttrs([]slog.Attr{slog.String("service", "shop")}))
-		ctx, when := context.Background(), time.Now()
-		n := testing.AllocsPerRun(500, func() {
-			l.LogAttrs(ctx, slog.LevelInfo, "order paid", slog.Int("order", 17), slog.String("by", "card"), slog.Bool("new", true), slog.Time("at", when))
-		})
-		if n != 0 {
-			t.Errorf("format %d: %v allocations a record", format, n)
-		}
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}

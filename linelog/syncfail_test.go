@@ -345,10 +345,12 @@ func TestFailedSyncAtClose(t *testing.T) {
 func TestFailedSyncsOfRotatedFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Rotate: Rotation{Size: 100, Compression: Plain}, Sync: settle.Every(time.Second)}, nil)
-		broken, syncs := true, 0
+		var broken atomic.Bool
+		var syncs atomic.Int32
+		broken.Store(true)
 		r.fs.Hook(func(_ int, op crashfs.Op) error {
 			if op.Name == "sync" {
-				if syncs++; broken {
+				if syncs.Add(1); broken.Load() {
 					return syscall.EIO
 				}
 			}
@@ -364,10 +366,10 @@ func TestFailedSyncsOfRotatedFiles(t *testing.T) {
 				t.Fatalf("Sync = %v", err)
 			}
 		}
-		if st := r.Stats(); st.SetAside > minutes+1 || st.Again > 100*(minutes+1) || syncs > 3*(minutes+1) {
-			t.Errorf("%d syncs, %+v", syncs, st)
+		if st := r.Stats(); st.SetAside > minutes+1 || st.Again > 100*(minutes+1) || syncs.Load() > 3*(minutes+1) {
+			t.Errorf("%d syncs, %+v", syncs.Load(), st)
 		}
-		broken = false
+		broken.Store(false)
 		time.Sleep(2 * time.Minute)
 		r.synced()
 		if st := r.Stats(); st.Lost != 0 {

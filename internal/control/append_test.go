@@ -123,7 +123,9 @@ func TestClientAppend(t *testing.T) {
 			t.Errorf("error %q, want %q", err, want)
 		}
 	}
+	d.appends.mu.Lock()
 	d.err = nil
+	d.appends.mu.Unlock()
 	if done, err := c.Append(t.Context(), two, ""); err != nil || done != (Appended{Accepted: 2, Ack: "appended"}) {
 		t.Errorf("Append = %+v, %v", done, err)
 	}

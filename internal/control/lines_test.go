@@ -78,7 +78,11 @@ func (f *fakeLines) Wait(_ context.Context, level settle.Level) error {
 	return f.late
 }
 
-func (f *fakeLines) Close() { f.closed = true }
+func (f *fakeLines) Close() {
+	f.d.files.mu.Lock()
+	defer f.d.files.mu.Unlock()
+	f.closed = true
+}
 
 // refused is a RefusedError.
 type refused string
