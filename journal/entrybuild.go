@@ -91,21 +91,25 @@ func (m *wMem) build(e *entry.Entry, s wStamp) error {
 
 	var xor uint64
 	m.items = m.items[:0]
+	fresh := false // a new field was appended
 	for i := range m.probes {
 		p := &m.probes[i]
-		if p.id == 0 {
-			p.id = m.data.find(p.k0, p.k1)
+		if p.id == 0 && fresh {
+			p.id = m.data.find(p.k0, p.k1) // the entry may have it twice
 		}
 		var d *wData
 		if p.id == 0 {
-			p.id = m.newData(wKey{p.k0, p.k1}, e.Fields[i], int(p.name), m.largeField(i))
-			d = m.data.at(p.id)
+			m.newData(p, e.Fields[i], m.largeField(i))
+			d, fresh = m.data.at(p.id), true
 		} else {
 			d = m.data.at(p.id)
 			m.noteDataDepth(d.pos) // as the search for it would have walked
 		}
 		xor ^= d.jenkins
 		m.items = append(m.items, uint64(d.off)<<32|uint64(p.id))
+		if !p.same {
+			m.remember(i, e.Fields[i], p)
+		}
 	}
 	sortItems(m.items)
 	m.items = slices.Compact(m.items)
@@ -155,25 +159,31 @@ func (m *wMem) probe(fields []entry.Field) (need uint64, err error) {
 	}
 	for i, f := range fields {
 		p := &m.probes[i]
+		*p = wProbe{}
 		if l := m.largeField(i); l != nil {
 			p.k0, p.k1 = l.k.k0, l.k.k1
-		} else {
+			p.id = m.data.find(p.k0, p.k1)
+		} else if !m.recall(i, f, p) {
 			k := m.key(f)
 			p.k0, p.k1 = k.k0, k.k1
+			p.id = m.data.find(p.k0, p.k1)
 		}
-		p.id = m.data.find(p.k0, p.k1)
 		if p.id != 0 {
 			if d := m.data.at(p.id); d.tailN >= d.tailCap && d.n > 0 {
 				need += object.Align8(m.arraySize(nextCapacity(uint64(d.n)-1, uint64(d.tailCap))))
 			}
 			continue
 		}
-		n := bytes.IndexByte(f, '=')
-		if n < 0 || !entry.ValidName(f[:n], true) {
-			return 0, &EntryError{Field: i, Err: ErrFieldName, Detail: fmt.Sprintf("%.80q", []byte(f))}
+		if p.field == 0 {
+			n := bytes.IndexByte(f, '=')
+			if n < 0 || !entry.ValidName(f[:n], true) {
+				return 0, &EntryError{Field: i, Err: ErrFieldName, Detail: fmt.Sprintf("%.80q", []byte(f))}
+			}
+			p.name = uint32(n)
 		}
-		p.name = uint32(n)
-		need += object.Align8(m.dataHead+uint64(len(f))) + object.Align8(object.FieldPayload+uint64(n))
+		p.jenkins, p.hash = m.hashes(f)
+		p.end = m.dataBuckets.ends[p.hash%uint64(len(m.dataBuckets.ends))]
+		need += object.Align8(m.dataHead+uint64(len(f))) + object.Align8(object.FieldPayload+uint64(p.name))
 	}
 	return need, nil
 }

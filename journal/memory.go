@@ -48,6 +48,7 @@ type wMem struct {
 	large  []wLarge // of the entry at hand
 	items  []uint64 // scratch: ref<<32 | record of the entry at hand
 	probes []wProbe // scratch: one for each field of the entry at hand
+	last   []wLast  // of the entry before, by the place of its fields
 	counts []wCount // scratch of take
 	zbuf   []byte   // scratch: a compressed payload
 	zstd   blob.Encoder
@@ -96,9 +97,14 @@ type wPatch struct{ at, to wRef }
 
 // wProbe is what the first look at a field has found.
 type wProbe struct {
-	k0, k1 uint64
+	k0, k1 uint64 // not if same is set
 	id     uint32 // record, 0: not seen before
 	name   uint32 // length of the name, if id is 0
+	field  uint32 // record of the name, if id is 0 and that is known
+	same   bool   // as the entry before has it
+	// If id is 0:
+	jenkins, hash uint64
+	end           wEnd // of the bucket, as it was
 }
 
 // newMem returns the memory for a file with header h, whose next object goes to
@@ -176,20 +182,20 @@ func (m *wMem) unwritten(r wRef, field int) []byte {
 	return nil
 }
 
-// newData appends the DATA object of payload p, whose name has nameLen bytes,
-// and its FIELD object if the name is new, and links both into their chains.
-// The caller has checked the name, and that find does not know the keys. l is
-// what is known of p already, nil if it is not large.
+// newData appends the DATA object of payload p, which pr has looked up in vain,
+// and its FIELD object if the name is new, and links both into their chains. It
+// notes their records in pr. l is what is known of p already, nil if it is not
+// large.
 //
 // As journald does it: the object, then its bucket, then the field and the
 // list of the field's objects.
-func (m *wMem) newData(k wKey, p []byte, nameLen int, l *wLarge) uint32 {
-	id, d := m.data.add(k.k0, k.k1)
+func (m *wMem) newData(pr *wProbe, p []byte, l *wLarge) {
+	id, d := m.data.add(pr.k0, pr.k1)
 	var z []byte
+	d.jenkins, d.hash = pr.jenkins, pr.hash
 	if l != nil && l.hashed {
-		d.jenkins, d.hash, z = l.jenkins, l.hash, l.z
+		z = l.z
 	} else {
-		d.jenkins, d.hash = m.hashes(p)
 		if m.threshold > 0 && len(p) >= m.threshold {
 			m.zbuf = m.zstd.AppendZSTD(m.zbuf[:0], p)
 			z = m.zbuf
@@ -202,12 +208,15 @@ func (m *wMem) newData(k wKey, p []byte, nameLen int, l *wLarge) uint32 {
 	m.chainData(d)
 	m.hdr.NData++
 
-	f := m.field(p[:nameLen])
+	f := pr.field
+	if f == 0 {
+		f = m.field(p[:pr.name])
+	}
 	object.PutU64(m.unwritten(d.off, object.DataNextField), 0, m.fields[f].head.offset())
 	m.fields[f].head = d.off
 	m.touchField(f)
 	m.joinField(d, f)
-	return id
+	pr.id, pr.field = id, f
 }
 
 // wHoldValues is how many values of a field are held back: those that a match

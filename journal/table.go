@@ -49,8 +49,12 @@ const (
 // move; the slots are an open-addressing table of tag<<32 | number, where the
 // tag is the upper half of k0 and decides the place, so that growing the table
 // touches no record.
+//
+// What is looked up is mostly new or of the entry before, so mostly not there. A
+// byte for each slot tells that from a table that the processor's cache has.
 type wTable struct {
 	slots  []uint64 // len is a power of two
+	marks  []uint8  // of each slot: 0 for an empty one, else mark of its tag
 	shift  uint     // 32 - log2(len(slots))
 	n      uint32   // records
 	chunks []*[wChunkSize]wData
@@ -65,17 +69,21 @@ func (t *wTable) at(id uint32) *wData {
 
 // find returns the number of the record with these keys, 0 if there is none.
 func (t *wTable) find(k0, k1 uint64) uint32 {
-	if len(t.slots) == 0 {
+	if len(t.marks) == 0 {
 		return 0
 	}
 	tag := uint32(k0 >> 32)
-	mask := len(t.slots) - 1
+	want := markOf(tag)
+	mask := len(t.marks) - 1
 	for i := int(tag >> t.shift); ; i++ {
-		s := t.slots[i&mask]
-		if s == 0 {
+		switch t.marks[i&mask] {
+		case 0:
 			return 0
-		}
-		if uint32(s>>32) == tag {
+		case want:
+			s := t.slots[i&mask]
+			if uint32(s>>32) != tag {
+				continue
+			}
 			id := uint32(s)
 			if d := t.at(id); d.k0 == k0 && d.k1 == k1 {
 				return id
@@ -83,6 +91,10 @@ func (t *wTable) find(k0, k1 uint64) uint32 {
 		}
 	}
 }
+
+// markOf is what marks has for a tag: of its lower bits, since the upper ones
+// decide the place.
+func markOf(tag uint32) uint8 { return uint8(tag) | 0x80 }
 
 // add makes a record for keys that find does not find.
 func (t *wTable) add(k0, k1 uint64) (uint32, *wData) {
@@ -100,18 +112,19 @@ func (t *wTable) add(k0, k1 uint64) (uint32, *wData) {
 }
 
 func (t *wTable) insert(tag, id uint32) {
-	mask := len(t.slots) - 1
+	mask := len(t.marks) - 1
 	i := int(tag>>t.shift) & mask
-	for t.slots[i] != 0 {
+	for t.marks[i] != 0 {
 		i = (i + 1) & mask
 	}
+	t.marks[i] = markOf(tag)
 	t.slots[i] = uint64(tag)<<32 | uint64(id)
 }
 
 func (t *wTable) grow() {
 	old := t.slots
 	size := max(2*len(old), wMinSlots)
-	t.slots = make([]uint64, size)
+	t.slots, t.marks = make([]uint64, size), make([]uint8, size)
 	t.shift = 32
 	for size > 1 {
 		size >>= 1

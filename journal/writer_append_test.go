@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -488,4 +489,56 @@ func TestUrgentEntriesAreSynced(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// What an entry repeats of the one before is known by its place, which must not
+// take one field for another.
+func TestAppendRepeatsOfTheEntryBefore(t *testing.T) {
+	long := "LONG=" + strings.Repeat("x", wLastMax)
+	given := [][]string{
+		{"A=1", "B=2", "C=3", long},
+		{"A=1", "B=2", "C=3", long},            // the same
+		{"A=1", "C=3", "B=2", long + "y"},      // other places; the same as far as is kept
+		{"A=", "AB=2", "A=1", long[:wLastMax]}, // a name that begins as another, a shorter value
+		{"A=2", "A=2", "A=2", long},            // the same new value thrice
+		{"A=1"},
+		{"AB=3"},
+		{"A=1", "B=2", "B=2", "C=3"},
+		append(slices.Repeat([]string{"A=1"}, wLastFields), "N=1", "N=2"),
+		append(slices.Repeat([]string{"A=1"}, wLastFields), "N=2", "N=1"),
+	}
+	w, fs := wMemWriter(t, Options{})
+	data, names := map[string]bool{}, map[string]bool{}
+	for i, f := range given {
+		// A field in the same memory, as a caller has it who fills a buffer again.
+		e := wAt(wFields(f...), uint64(i+1), uint64(i+1))
+		if _, _, err := w.TryAppend([]entry.Entry{e}); err != nil {
+			t.Fatal(err)
+		}
+		for j := range f {
+			data[f[j]] = true
+			name, _, _ := strings.Cut(f[j], "=")
+			names[name] = true
+			clear(e.Fields[j])
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := fs.Bytes(wCrashPath)
+	if h := decodeHeader(b); h.NData != uint64(len(data)) || h.NFields != uint64(len(names)) {
+		t.Errorf("file has %d data, %d fields; want %d, %d", h.NData, h.NFields, len(data), len(names))
+	}
+	for i, e := range wEntriesOf(t, b) {
+		want, got := slices.Clone(given[i]), []string(nil)
+		for _, f := range e.Fields {
+			got = append(got, string(f))
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+			t.Errorf("entry %d (-want +got):\n%s", i, diff)
+		}
+	}
+	wVerifyBytes(t, b)
 }

@@ -60,7 +60,7 @@ func wCPU() time.Duration {
 // What building an entry in memory costs, without writing.
 func BenchmarkBuild(b *testing.B) {
 	s := newWSteady()
-	m := newWMem(b)
+	m, st := newWMem(b), &wStage{}
 	b.ReportAllocs()
 	before := wCPU()
 	defer func() { b.ReportMetric(float64(wCPU()-before)/float64(b.N), "cpu-ns/op") }()
@@ -76,8 +76,8 @@ func BenchmarkBuild(b *testing.B) {
 		}
 		if len(m.tail) > 1<<20 {
 			b.StopTimer()
-			m.take(&wStage{}, true)
-			m.tail = make([]byte, 0, 2<<20)
+			st.reset()
+			m.take(st, true)
 			b.StartTimer()
 		}
 	}

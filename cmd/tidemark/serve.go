@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"runtime"
+
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-log/tidemark/internal/config"
@@ -27,6 +30,7 @@ func newServeCmd() *cobra.Command {
 			if err := f.apply(cmd, new(config.Defaults())); err != nil {
 				return &usageError{err}
 			}
+			oneMoreThread()
 			err := daemon.Run(cmd.Context(), daemon.Options{
 				Config:  func() (config.Config, []config.Warning, error) { return f.load(cmd) },
 				Env:     environment(),
@@ -132,4 +136,14 @@ func addHTTP(c *config.Config, addr string) error {
 	}
 	c.HTTP = append(c.HTTP, addr)
 	return nil
+}
+
+// oneMoreThread lets one goroutine more run than there are processors, unless the
+// environment says how many. The daemon's writes are short system calls, for which
+// the runtime takes nobody's turn away: with a turn to spare the reading of sockets
+// and answers do not wait behind them.
+func oneMoreThread() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	}
 }

@@ -23,10 +23,13 @@ const (
 // In a flood a batch that came less than half full is filled up in further calls
 // before it is handled, for gatherTime at most: what a batch costs hardly depends
 // on how many messages it brings. Between the calls is a pause in which the
-// socket's queue does not fill: gatherTime, if it holds gatherQueue messages.
+// socket's queue does not fill: gatherTime, if it holds gatherQueue messages. What
+// comes from one process fills it in less, and is appended beside the reading: then
+// several shorter pauses keep all three at work.
 const (
 	gatherTime  = time.Millisecond
 	gatherQueue = recvSlots
+	gatherAlone = gatherTime / 5
 )
 
 // reasons are where a path counts.
@@ -44,9 +47,9 @@ type datagrams struct {
 	take  func(ctx context.Context, m *message) // decodes m into batch
 	turns *histogram.Histogram
 
-	lots  [2]lot // one is filled while the relay may hand over the other
-	lot   int    // which
-	batch *batch // of the one that is filled
+	lots  [relayDepth + 1]lot // one is filled while the relay may hand over the others
+	lot   int                 // which
+	batch *batch              // of the one that is filled
 	relay relay
 	msg   message
 
@@ -199,22 +202,22 @@ func (d *datagrams) handle(ctx context.Context) error {
 // next hands over the batch: through the relay if it is one of many, and not the
 // last piece of one that was too large.
 func (d *datagrams) next(ctx context.Context) error {
-	err := d.relay.join()
 	l := &d.lots[d.lot]
 	l.began = d.now
-	if err != nil || !d.flood || !d.alone || len(l.batch.entries) < d.in.cfg.relay {
-		return errors.Join(err, d.handLot(ctx, l))
+	if !d.flood || !d.alone || len(l.batch.entries) < d.in.cfg.relay {
+		return errors.Join(d.relay.join(), d.handLot(ctx, l))
 	}
-	other := &d.lots[1-d.lot]
+	following := (d.lot + 1) % len(d.lots)
+	other := &d.lots[following]
 	if other.slots == nil {
+		var err error
 		if other.slots, err = newSlots(); err != nil {
-			return d.handLot(ctx, l) // no memory: one after the other, then
+			return errors.Join(d.relay.join(), d.handLot(ctx, l)) // no memory: one after the other, then
 		}
 	}
-	d.relay.give(ctx, l)
-	d.lot = 1 - d.lot
-	d.batch, d.rx.slots = &other.batch, other.slots
-	return nil
+	err := d.relay.give(ctx, l)
+	d.lot, d.batch, d.rx.slots = following, &other.batch, other.slots
+	return err
 }
 
 // handLot hands over what has been decoded of a batch, and is done with it. It is
@@ -340,6 +343,12 @@ func (d *datagrams) rate(n uint64) {
 // end of the source, do not wait for it.
 func (d *datagrams) gather() error {
 	pause := d.in.cfg.gather * time.Duration(min(d.queue, gatherQueue)) / gatherQueue
+	if d.alone {
+		if d.relay.idle() && d.rx.n >= d.in.cfg.relay {
+			return nil
+		}
+		pause = min(pause, gatherAlone)
+	}
 	end := time.Now().Add(d.in.cfg.gather)
 	for few := uint64(d.rx.n) <= d.queue/2; few && d.rx.n < recvSlots/2; {
 		if d.gate.hint.pause(pause) {

@@ -64,7 +64,7 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestRelayOfAStuckSink: when the sink takes nothing, the relay has one batch and the
+// TestRelayOfAStuckSink: when the sink takes nothing, the relay has two batches and the
 // source the next, and the sender waits; Close gives up both, or all is handed over
 // once the sink goes on.
 func TestRelayOfAStuckSink(t *testing.T) {
