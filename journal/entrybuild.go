@@ -160,7 +160,8 @@ func (m *wMem) probe(fields []entry.Field) (need uint64, err error) {
 	for i, f := range fields {
 		p := &m.probes[i]
 		*p = wProbe{}
-		if l := m.largeField(i); l != nil {
+		l := m.largeField(i)
+		if l != nil {
 			p.k0, p.k1 = l.k.k0, l.k.k1
 			p.id = m.data.find(p.k0, p.k1)
 		} else if !m.recall(i, f, p) {
@@ -181,7 +182,11 @@ func (m *wMem) probe(fields []entry.Field) (need uint64, err error) {
 			}
 			p.name = uint32(n)
 		}
-		p.jenkins, p.hash = m.hashes(f)
+		if l != nil && l.hashed {
+			p.jenkins, p.hash = l.jenkins, l.hash // before the lock was taken
+		} else {
+			p.jenkins, p.hash = m.hashes(f)
+		}
 		p.end = m.dataBuckets.ends[p.hash%uint64(len(m.dataBuckets.ends))]
 		need += object.Align8(m.dataHead+uint64(len(f))) + object.Align8(object.FieldPayload+uint64(p.name))
 	}

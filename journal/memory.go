@@ -211,6 +211,8 @@ func (m *wMem) newData(pr *wProbe, p []byte, l *wLarge) {
 	f := pr.field
 	if f == 0 {
 		f = m.field(p[:pr.name])
+	} else {
+		m.noteFieldDepth(m.fields[f].pos) // as the search for it would have walked
 	}
 	object.PutU64(m.unwritten(d.off, object.DataNextField), 0, m.fields[f].head.offset())
 	m.fields[f].head = d.off
@@ -294,11 +296,15 @@ func (m *wMem) noteDataDepth(pos uint16) {
 	m.hdr.DataHashChainDepth = max(m.hdr.DataHashChainDepth, uint64(pos))
 }
 
+func (m *wMem) noteFieldDepth(pos uint16) {
+	m.hdr.FieldHashChainDepth = max(m.hdr.FieldHashChainDepth, uint64(pos))
+}
+
 // field returns the record of the field called name, which it makes if it must.
 func (m *wMem) field(name []byte) uint32 {
 	k := m.key(name)
 	if id := m.fieldIndex[k]; id != 0 {
-		m.hdr.FieldHashChainDepth = max(m.hdr.FieldHashChainDepth, uint64(m.fields[id].pos))
+		m.noteFieldDepth(m.fields[id].pos)
 		return id
 	}
 	hash := m.hash(name)

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -87,5 +88,21 @@ func TestServeDefaultConfig(t *testing.T) {
 	put(t, filepath.Join(home, "tidemark/tidemark.conf"), "[Journal]\nData=/d\n")
 	if c, err = loadServe(t); err != nil || c.Data != "/d" {
 		t.Errorf("data %q, %v", c.Data, err)
+	}
+}
+
+// TestOneMoreThread: serve has a turn to spare, unless the environment says how many.
+func TestOneMoreThread(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	for _, tt := range []struct {
+		env  string
+		want int
+	}{{"1", before}, {"", before + 1}} {
+		t.Setenv("GOMAXPROCS", tt.env)
+		oneMoreThread()
+		if got := runtime.GOMAXPROCS(0); got != tt.want {
+			t.Errorf("GOMAXPROCS=%q: %d, want %d", tt.env, got, tt.want)
+		}
 	}
 }
