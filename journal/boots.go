@@ -56,7 +56,9 @@ func (j *Journal) sibling() *Journal {
 // before the first. It jumps from boot to boot as Boots does, going back to the first
 // entry of each for an offset of 0 and below: where boots lie between one another, as
 // without a clock that runs while the machine is off, these may be others than Boots
-// lists. ok is false when there is no such boot. The Journal does not move.
+// lists. ok is false when there is no such boot, and when boots turn up again on the
+// way, which an index that is whole does not have: they would do so for ever. The
+// Journal does not move.
 //
 // Source: systemd 252, get_boots of journalctl.c.
 func (j *Journal) BootAt(ref entry.ID, offset int) (id entry.ID, ok bool, err error) {
@@ -79,11 +81,16 @@ func (j *Journal) BootAt(ref entry.ID, offset int) (id entry.ID, ok bool, err er
 	}
 	id = ref
 	var previous entry.ID
+	known := map[entry.ID]bool{ref: !ref.IsZero()}
 	for ; left > 0; left-- {
 		boot, err := b.nextBoot(previous, dir)
 		if err != nil {
 			return entry.ID{}, false, unlessEnd(err)
 		}
+		if known[boot.ID] {
+			return entry.ID{}, false, nil
+		}
+		known[boot.ID] = true
 		id, previous = boot.ID, boot.ID
 	}
 	return id, true, nil

@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-log/tidemark/entry"
+	"github.com/tidemark-log/tidemark/journal/internal/object"
 )
 
 // bootFiles are two files with boots that lie between one another in time, as on a
@@ -57,6 +60,40 @@ func TestBootAtEqualsJournalctl(t *testing.T) {
 			id, ok, bootErr := j.BootAt(ref, n)
 			if bootErr != nil || ok != (err == nil) || ok && (len(want) != 1 || want[0] != id.String()) {
 				t.Errorf("-b %s: %s, %v, %v; journalctl has %v, %v", arg, id, ok, bootErr, want, err)
+			}
+		}
+	}
+}
+
+// Where an index leads from one boot back to the one before, there is no boot as far
+// away as one likes: the search ends.
+func TestBootAtEndsInACircle(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.journal")
+	w := create(t, path, Options{MaxSize: MinMaxSize})
+	ids := []entry.ID{{1}, {2}}
+	for n := range uint64(8) {
+		id := ids[n/4]
+		e := wAt(wFields("_BOOT_ID="+id.String()), 1e15+n, 1e6+n)
+		e.BootID = id
+		_, _, err := w.Append(t.Context(), []entry.Entry{e})
+		readerMust(t, err)
+	}
+	readerMust(t, w.Close())
+	j := openSample(t, ReadOptions{}, path)
+	f := j.Files()[0]
+	behind, err := f.entryAt(6)
+	readerMust(t, err)
+	b := fileBytes(t, path)
+	at := bytes.Index(b, []byte("_BOOT_ID="+ids[0].String())) - int(object.MinSize(object.Data, f.hdr.Compact()))
+	object.PutU64(b, at+object.DataEntry, behind) // the first of the older boot
+	readerMust(t, os.WriteFile(path, b, 0o600))
+	for _, mode := range []ReadOptions{{}, {Map: true}} {
+		j := openSample(t, mode, path)
+		for _, n := range []int{-1 << 31, 1<<31 - 1} {
+			for _, ref := range []entry.ID{{}, ids[0], ids[1]} {
+				if id, ok, err := j.BootAt(ref, n); ok {
+					t.Errorf("%s%+d: boot %s, %v", ref, n, id, err)
+				}
 			}
 		}
 	}
