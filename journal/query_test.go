@@ -114,6 +114,7 @@ func drawQuery(r *rand.Rand, all []*entry.Entry) Query {
 }
 
 func TestQueryEqualsReference(t *testing.T) {
+	oneGoroutine(t)
 	for name, paths := range map[string][]string{"remote": remoteFiles(t), "r-11": {sample(t, "r-11")}, "foreign": {sample(t, "foreign")}} {
 		for mode, o := range readModes {
 			t.Run(name+"/"+mode, func(t *testing.T) {

@@ -108,6 +108,7 @@ func seqnums(t *testing.T, j *Journal) (out []uint64) {
 // A file may grow between any two reads of it. Nothing is taken for damage,
 // nothing is lost, and nothing comes twice.
 func TestReadBetweenAppends(t *testing.T) {
+	oneGoroutine(t)
 	matches := map[string]Match{
 		"all":  {},
 		"or":   Or(terms("PRIORITY=1", "PRIORITY=2")...),

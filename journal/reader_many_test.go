@@ -49,6 +49,7 @@ func manyFiles(t testing.TB, n int) *Journal {
 // Entries of 300 files that are equal in everything but their sequence are
 // delivered once, and all files share the memory of one.
 func TestManyFiles(t *testing.T) {
+	oneGoroutine(t)
 	j := manyFiles(t, 300)
 	defer j.Close()
 	// Going back begins at the last entry, which was delivered going forward.

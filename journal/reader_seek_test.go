@@ -234,6 +234,7 @@ func TestUniqueValuesEqualJournalctl(t *testing.T) {
 }
 
 func TestHeaderEqualsJournalctl(t *testing.T) {
+	oneGoroutine(t)
 	for _, name := range append(slices.Clone(sampleNames), "foreign") {
 		t.Run(name, func(t *testing.T) {
 			path := sample(t, name)

@@ -101,6 +101,7 @@ func shelfWalk(t *testing.T, r *rand.Rand, late, all *Journal, steps int) {
 // when all are opened at first: also when names say what is not so, and when the
 // newest is no journal.
 func TestLateIsAsEarly(t *testing.T) {
+	oneGoroutine(t)
 	for name, change := range map[string]func(files []string) error{
 		"as named": func([]string) error { return nil },
 		"two names exchanged": func(f []string) error {

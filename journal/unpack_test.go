@@ -31,6 +31,7 @@ func zstdFile(t testing.TB, path string, parts ...[]byte) {
 // A file that was compressed whole is read, mapped or not, and rescued, and leaves
 // nothing in the temporary directory.
 func TestFilesCompressedWhole(t *testing.T) {
+	oneGoroutine(t)
 	dir, temp := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	path := filepath.Join(dir, "system.journal.zst")

@@ -51,6 +51,7 @@ func verifyBytes(tb testing.TB, b []byte) VerifyReport {
 }
 
 func TestVerifySamples(t *testing.T) {
+	oneGoroutine(t)
 	for _, name := range []string{"r-00.journal.gz", "r-01.journal.gz", "r-10.journal.gz", "r-11.journal.gz", "esc.journal.gz", "sealed-system.journal.gz"} {
 		t.Run(name, func(t *testing.T) {
 			b := verifySample(t, name)
@@ -72,6 +73,7 @@ func TestVerifySamples(t *testing.T) {
 }
 
 func TestVerifyHeader(t *testing.T) {
+	oneGoroutine(t)
 	good := verifySample(t, "r-11.journal.gz")
 	for _, tc := range []struct {
 		name   string

@@ -112,6 +112,7 @@ func wHalves(t testing.TB, fl Flavour) (old, b []byte) {
 // pages, the header's maybe. The entries that lie elsewhere are delivered as they
 // were, no other.
 func TestWholeLeavesOutWhatWasLost(t *testing.T) {
+	oneGoroutine(t)
 	for i := range uint64(crashRuns(25)) {
 		r := rand.New(rand.NewPCG(i, 1))
 		old, b := wHalves(t, Flavour{Regular: i%3 == 1, Unkeyed: i%3 == 2})
@@ -215,6 +216,7 @@ func wCopy(t testing.TB, b []byte, after, last uint64, o Options) *crashfs.FS {
 }
 
 func TestCopiesKeepTheirNumbers(t *testing.T) {
+	oneGoroutine(t)
 	for _, fl := range []Flavour{{}, {Regular: true}, {Unkeyed: true}} {
 		b := wFileBytes(t, fl, 300)
 		copied := wCopy(t, b, 120, 290, Options{MaxSize: MinMaxSize}).Bytes("/b.journal")

@@ -77,6 +77,7 @@ func fill(t *testing.T, name string, space int64) {
 // Processes fill the disk. What they were told is there; the others wait, and once
 // there is space again all goes on: no line is torn, none is lost.
 func TestProcessesOnAFullDisk(t *testing.T) {
+	ownProcesses(t)
 	types := []string{"tmpfs"}
 	if os.Getenv("TIDEMARK_FULL") != "" {
 		types = append(types, "xfs", "ext4")

@@ -344,9 +344,19 @@ func together(t *testing.T, n int, p process) (f found, text []byte) {
 	return f, text
 }
 
+// ownProcesses skips a test whose writers are processes of their own: the race
+// detector sees nothing of them, and they take ten times as long. make race sets -short.
+func ownProcesses(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("processes of their own, nothing to race with (-short)")
+	}
+}
+
 // Many processes at a time, without a lock and with each kind: each line is there,
 // whole, once, and in the order of its process.
 func TestProcesses(t *testing.T) {
+	ownProcesses(t)
 	n, lines := 8, 300
 	if os.Getenv("TIDEMARK_FULL") != "" {
 		n, lines = 64, 1000
@@ -364,6 +374,7 @@ func TestProcesses(t *testing.T) {
 // Each 50th write of each process keeps one byte; in the second round writes and
 // repairs fail beside.
 func TestProcessesWithShortWrites(t *testing.T) {
+	ownProcesses(t)
 	for _, fail := range []int{0, 7} {
 		f, _ := together(t, 8, process{Lines: 800, Size: 100, Batch: 4, Short: 50, Fail: fail})
 		if f.blank+f.marks == 0 {
@@ -375,6 +386,7 @@ func TestProcessesWithShortWrites(t *testing.T) {
 // The log is renamed again and again under processes that reopen it: each line is in
 // one of the files.
 func TestProcessesAndRenames(t *testing.T) {
+	ownProcesses(t)
 	dir := t.TempDir()
 	p := process{Path: filepath.Join(dir, "log"), Size: 100, Batch: 10, Reopen: true}
 	all := make([]*running, 4)
@@ -421,6 +433,7 @@ func TestProcessesAndRenames(t *testing.T) {
 // The log is cut to nothing again and again under processes that write to it, as
 // copytruncate does: no NULs, and every line that is there is whole.
 func TestProcessesAndTruncation(t *testing.T) {
+	ownProcesses(t)
 	p := process{Path: filepath.Join(t.TempDir(), "log"), Size: 100, Batch: 30, Short: 5}
 	all := make([]*running, 4)
 	for i := range all {
@@ -466,6 +479,7 @@ func rounds(few int) int {
 // line that another has left, and have had no time to mark it: such a line may be torn,
 // and is none that was acknowledged.
 func TestCrashWriters(t *testing.T) {
+	ownProcesses(t)
 	// One line a write, and 64 KiB a write.
 	lines, batches := process{Size: 200, Batch: 50, Buffer: 250}, process{Size: 200, Batch: 3000}
 	for _, tt := range []struct {
