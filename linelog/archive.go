@@ -25,8 +25,12 @@ type stamp struct {
 	seq int
 }
 
-// maxSeq bounds the numbers that others are counted on from: it leaves room for more.
-const maxSeq = 1 << 30
+// maxSeq is the last number of a second, and seqWidth what it takes: names with a number
+// of one width sort by it.
+const (
+	maxSeq   = 9999
+	seqWidth = 4
+)
 
 func (s stamp) before(t stamp) bool {
 	return cmp.Or(cmp.Compare(s.at, t.at), cmp.Compare(s.seq, t.seq)) < 0
@@ -37,14 +41,18 @@ func (s stamp) String() string {
 	if s.seq == 0 {
 		return s.at
 	}
-	return fmt.Sprintf("%s_%d", s.at, s.seq)
+	return fmt.Sprintf("%s_%0*d", s.at, seqWidth, s.seq)
 }
 
-// next is the stamp of a rotation now: later than s, also when the clock went back.
+// next is the stamp of a rotation now: later than s, also when the clock went back. When
+// a second has no number left it is the next one.
 func (s stamp) next(now time.Time) stamp {
 	t := stamp{at: now.UTC().Format(stampForm)}
 	if s.before(t) {
 		return t
+	}
+	if at := s.time().Add(time.Second); s.seq >= maxSeq && at.Year() <= 9999 {
+		return stamp{at: at.Format(stampForm)}
 	}
 	return stamp{s.at, max(s.seq, 1) + 1}
 }
@@ -58,7 +66,7 @@ func (s stamp) time() time.Time {
 	return t
 }
 
-// parseStamp reads what String writes.
+// parseStamp reads what String writes, and what it wrote before numbers had a width.
 func parseStamp(text string) (s stamp, ok bool) {
 	at, seq, more := strings.Cut(text, "_")
 	if _, err := time.Parse(stampForm, at); err != nil || len(at) != len(stampForm) { // Parse takes fractions
@@ -66,6 +74,9 @@ func parseStamp(text string) (s stamp, ok bool) {
 	}
 	s.at = at
 	if more {
+		if len(seq) == seqWidth {
+			seq = strings.TrimLeft(seq, "0")
+		}
 		if s.seq = parseNumber(seq); s.seq < 2 {
 			return stamp{}, false
 		}

@@ -60,6 +60,7 @@ func (w *Writer) shut() error {
 	err := errors.Join(w.settle(pos), w.tellLost())
 	w.tell()
 	w.endRotation()
+	w.joinWatch()
 	w.io.Lock()
 	defer w.io.Unlock()
 	files := w.old

@@ -1,7 +1,7 @@
 package linelog
 
 import (
-	"hash/maphash"
+	"hash/crc32"
 	"slices"
 )
 
@@ -31,8 +31,6 @@ type keep struct {
 	limit int64        // bound of held
 	size  int          // bytes of a chunk
 	free  func(*chunk) // takes a chunk that is not needed any more
-	seed  maphash.Seed
-	set   bool // seed is
 
 	list   []piece // oldest first
 	cold   uint64  // those below have no chunk
@@ -59,7 +57,7 @@ func (k *keep) add(f *file, c *chunk, end int64) {
 	p := piece{f: f, c: c, off: off, n: len(c.buf), lines: c.lines, pos: c.pos, end: c.end}
 	k.held += int64(cap(c.buf))
 	if k.held > k.limit {
-		p.sum = k.hash(c.buf) // it will have to leave, and is in the processor's cache now
+		p.sum = hash(c.buf) // it will have to leave, and is in the processor's cache now
 	}
 	k.list = append(k.list, p)
 	k.shrink()
@@ -74,7 +72,7 @@ func (k *keep) shrink() {
 			continue
 		}
 		if p.sum == 0 {
-			p.sum = k.hash(p.c.buf)
+			p.sum = hash(p.c.buf)
 		}
 		k.release(p)
 	}
@@ -90,12 +88,13 @@ func (k *keep) shrink() {
 	}
 }
 
-func (k *keep) hash(b []byte) uint64 {
-	if !k.set {
-		k.seed, k.set = maphash.MakeSeed(), true
-	}
-	return max(maphash.Bytes(k.seed, b), 1)
-}
+// summed is set in the sum of a piece, so that no sum is 0.
+const summed = 1 << 32
+
+// hash is the sum of a piece. It tells whether a block of the file has become another,
+// not whether somebody has meant it to, and it has to be cheap: it is on the way of every
+// line that a disk does not sync in time.
+func hash(b []byte) uint64 { return summed | uint64(crc32.ChecksumIEEE(b)) }
 
 func (k *keep) release(p *piece) {
 	if p.c != nil {
@@ -161,7 +160,7 @@ func (k *keep) readBack(p *piece) *chunk {
 		return nil
 	}
 	b := make([]byte, p.n)
-	if _, err := p.f.fix.ReadAt(b, p.off); err != nil || k.hash(b) != p.sum {
+	if _, err := p.f.fix.ReadAt(b, p.off); err != nil || hash(b) != p.sum {
 		return nil
 	}
 	return &chunk{buf: b, lines: p.lines, pos: p.pos, end: p.end}

@@ -110,7 +110,8 @@ type Options struct {
 	Rotate Rotation
 	// Watch has the Writer notice, on Linux, that others rename, replace or remove the
 	// file, as logrotate does, and call Reopen by itself: at once when something has
-	// the name again, or after a second. It costs an inotify instance and a goroutine,
+	// the name again, or after a second; what is done in the first quarter of a second is
+	// noticed at its end. It costs a goroutine and, from then on, an inotify instance,
 	// and nothing while nobody does. Elsewhere, and where there are too many
 	// instances, it is said that Reopen has to be called. If the path is a symbolic link,
 	// the file that it leads to at Open is watched; who changes the link calls Reopen.

@@ -15,7 +15,7 @@ type Naming uint8
 const (
 	// ByTime calls them FILE.20261130T101500, by the time of the rotation in UTC. A
 	// second one of the same second, or of a second that the clock has gone back to,
-	// ends in _2, and so on: their names sort as they were written.
+	// ends in _0002, and so on: their names sort as they were written.
 	ByTime Naming = iota
 	// Numbered calls the newest FILE.1, the one before FILE.2, as logrotate does.
 	Numbered
@@ -194,7 +194,7 @@ func (w *Writer) lookForArchives(path string) {
 		return // the finisher says so
 	}
 	for _, a := range list {
-		if a.number == 0 && a.stamp.seq < maxSeq && w.rot.last.before(a.stamp) {
+		if a.number == 0 && w.rot.last.before(a.stamp) {
 			w.rot.last = a.stamp
 		}
 	}

@@ -64,8 +64,8 @@ func TestRotateBySize(t *testing.T) {
 		}
 		synctest.Wait()
 		got := inOrder(t, contents(t, r.fs),
-			"access.log.20000101T000000.zst", "access.log.20000101T000000_2.zst", "access.log.20000101T000001.zst",
-			"access.log.20000101T000001_2.zst", "access.log.20000101T000002.zst")
+			"access.log.20000101T000000.zst", "access.log.20000101T000000_0002.zst", "access.log.20000101T000001.zst",
+			"access.log.20000101T000001_0002.zst", "access.log.20000101T000002.zst")
 		if !slices.Equal(got, want) {
 			t.Errorf("the files have %q", got)
 		}
@@ -88,7 +88,7 @@ func TestRotateLongLine(t *testing.T) {
 		long := strings.Repeat("y", 250)
 		r.put("one\n" + long + "\nthree\n")
 		synctest.Wait()
-		got := inOrder(t, contents(t, r.fs), "access.log.20000101T000000", "access.log.20000101T000000_2")
+		got := inOrder(t, contents(t, r.fs), "access.log.20000101T000000", "access.log.20000101T000000_0002")
 		if !slices.Equal(got, []string{"one", long, "three"}) {
 			t.Errorf("the files have %q", got)
 		}
@@ -225,7 +225,7 @@ func TestRotateWaitsForNothing(t *testing.T) {
 		if !held["sync"] || !held["open"] {
 			t.Errorf("held: %v", held)
 		}
-		got := inOrder(t, contents(t, r.fs), "access.log.20000101T000000_19.zst")
+		got := inOrder(t, contents(t, r.fs), "access.log.20000101T000000_0019.zst")
 		if !slices.Equal(got, want[18:]) {
 			t.Errorf("the files have %q", got)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/tidemark-log/tidemark/internal/namewatch"
@@ -16,18 +17,26 @@ import (
 // mode that it is to have.
 const watchGrace = time.Second
 
+// watchDelay is how long after Open the watch begins, with a look at the name. To close
+// an inotify instance takes the kernel some 20 ms, which a process that lives for a few
+// lines would wait for.
+const watchDelay = 250 * time.Millisecond
+
 // watcher notices that the file has lost its name. It owns one goroutine, which
 // sleeps until then.
 type watcher struct {
-	*namewatch.Watch
-	path  string // symbolic links followed
-	grace time.Duration
-	gone  chan struct{} // closed when the goroutine has returned
+	*namewatch.Watch        // nil until it has begun; set by the goroutine, with mu held
+	path             string // symbolic links followed
+	grace            time.Duration
+	ending           chan struct{} // closed when there is to be no more of it
+	gone             chan struct{} // closed when the goroutine has returned
+
+	mu    sync.Mutex
+	ended bool // ending is closed
 }
 
-// startWatch begins to watch. The log is as good without; so a failure is only said.
-// Called before w is used.
-func (w *Writer) startWatch(grace time.Duration) {
+// startWatch begins to watch after delay. Called before w is used.
+func (w *Writer) startWatch(delay, grace time.Duration) {
 	if !w.o.Watch || !w.f.regular || w.f.given {
 		return
 	}
@@ -35,37 +44,65 @@ func (w *Writer) startWatch(grace time.Duration) {
 	if _, ok := w.o.FS.(vfs.OS); ok {
 		path, _ = resolve(path)
 	}
-	in, err := namewatch.New(path)
-	if err != nil {
-		w.news = append(w.news, fmt.Sprintf("line log: %v: it is not noticed when the file is renamed or removed: have it opened again then (tidemark append does so at HUP)", err))
-		return
-	}
-	w.watcher = &watcher{Watch: in, path: path, grace: grace, gone: make(chan struct{})}
-	go w.watch()
+	w.watcher = &watcher{path: path, grace: grace, ending: make(chan struct{}), gone: make(chan struct{})}
+	go w.watch(delay)
 }
 
-// endWatch joins the goroutine.
+// endWatch has the goroutine return.
 func (w *Writer) endWatch() {
+	if n := w.watcher; n != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.ended = true
+		close(n.ending)
+		if n.Watch != nil {
+			n.Close() //nolint:errcheck // an inotify descriptor holds nothing
+		}
+	}
+}
+
+// joinWatch waits for the goroutine. What it looks at is closed afterwards.
+func (w *Writer) joinWatch() {
 	if w.watcher != nil {
-		w.watcher.Close() //nolint:errcheck // an inotify descriptor holds nothing
 		<-w.watcher.gone
 	}
 }
 
-// watch reopens the log whenever its file has lost its name.
-func (w *Writer) watch() {
+// begin waits for delay and makes the watch. The error is os.ErrClosed if it is to end
+// before.
+func (n *watcher) begin(delay time.Duration) error {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-n.ending:
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended {
+		return os.ErrClosed
+	}
+	in, err := namewatch.New(n.path)
+	if err == nil {
+		n.Watch = in
+	}
+	return err
+}
+
+// watch reopens the log whenever its file has lost its name. The log is as good without;
+// so a failure is only said.
+func (w *Writer) watch(delay time.Duration) {
 	defer close(w.watcher.gone)
-	defer w.watcher.Close() // a second time, mostly
-	for {
-		err := w.settleName()
-		if err == nil {
+	err := w.watcher.begin(delay)
+	if err == nil {
+		defer w.watcher.Close() // a second time, mostly
+	}
+	for err == nil {
+		if err = w.settleName(); err == nil {
 			err = w.watcher.Wait(0)
 		}
-		if err != nil {
-			w.endOfWatch(err)
-			return
-		}
 	}
+	w.endOfWatch(err)
 }
 
 // settleName returns nil when the file that is written to has its name and is

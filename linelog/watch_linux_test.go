@@ -36,7 +36,7 @@ func openWatched(t *testing.T, o Options, grace time.Duration) *watched {
 	r.Writer = w
 	t.Cleanup(func() { w.Close() })
 	w.o.Watch = true
-	w.startWatch(grace)
+	w.startWatch(0, grace)
 	return r
 }
 
@@ -200,4 +200,37 @@ func TestCopyTruncate(t *testing.T) {
 			t.Errorf("%d lines, want %d", len(got), len(want))
 		}
 	}
+}
+
+// A process that lives for a few lines makes no inotify instance, whose end the kernel
+// takes 20 ms for; what is done to the name before the watch begins is noticed when it
+// does.
+func TestWatchBeginsLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	w, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.o.Watch = true
+	w.startWatch(time.Hour, time.Hour)
+	if err := w.Close(); err != nil { // it waits for the goroutine, and not for the hour
+		t.Error(err)
+	}
+	if w.watcher.Watch != nil {
+		t.Error("an inotify instance was made")
+	}
+	r := &watched{t: t, path: path}
+	if r.Writer, err = Open(path, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.line("one")
+	r.must(os.Rename(path, path+".1"))
+	r.must(os.WriteFile(path, nil, 0o600))
+	r.o.Watch = true
+	r.startWatch(time.Millisecond, time.Hour)
+	r.until("rename", r.hasName)
+	r.line("two")
+	r.want(path+".1", "one\n")
+	r.want(path, "two\n")
 }

@@ -185,7 +185,7 @@ func (w *Writer) start(f *file) (*Writer, error) {
 	w.write = settle.New(w.writeEffect, settle.Options{Policy: windows, Leading: !w.o.Trailing, Retry: retry, Observe: w.o.observer("write")})
 	w.sync = settle.New(w.syncEffect, settle.Options{Policy: w.o.Sync, Observe: w.o.observer("sync")})
 	w.startRotation()
-	w.startWatch(watchGrace)
+	w.startWatch(watchDelay, watchGrace)
 	return w, nil
 }
 

@@ -17,6 +17,9 @@ const (
 	// gatherTime is how long lines of a flood gather in the pipe between two reads, at
 	// most: then the sender need not wake us for each, and each is no write of its own.
 	gatherTime = time.Millisecond
+	// gatherLeast is what a wait has to be good for: above 256 MB/s, which nobody sends line
+	// by line, a timer costs more than the calls that it saves.
+	gatherLeast = gatherTime / 4
 	// gatherPause without a line is the end of a flood.
 	gatherPause = 5 * time.Millisecond
 )
@@ -114,6 +117,9 @@ func (r *pipeReader) gather(block int) {
 		return
 	}
 	full := time.Duration(float64(min(r.size, block)) / 4 / r.rate * float64(time.Second))
+	if full < gatherLeast {
+		return
+	}
 	wait := min(full, gatherTime) - time.Since(r.last)
 	if wait < gatherTime/16 {
 		return
