@@ -38,6 +38,8 @@ type file struct {
 	glue    seam // shared: where the last write of ours begins
 	buf     [1 + seamLen]byte
 
+	flushed bool // its write-back was begun, after it was rotated
+
 	dirty  bool   // written to since the last sync began
 	named  uint64 // the names it had when the directory was synced; used by the sync effect only
 	failed error  // of its sync; nil: none has failed

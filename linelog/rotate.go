@@ -84,6 +84,7 @@ type rotation struct {
 	last   stamp     // of the newest archive
 	looked bool      // last is known
 
+	flusher  *settle.Settler // begins the write-back of what was rotated; nil as finisher
 	finisher *settle.Settler // finishes what was rotated; nil: there is no rotation
 	swept    bool            // it has looked for what a killed one has left; used by it only
 	failures []error         // of its run; used by it only
@@ -99,6 +100,7 @@ func (w *Writer) startRotation() {
 	}
 	w.rot.path = w.f.path
 	w.rot.finisher = settle.New(w.finishEffect, settle.Options{Policy: settle.All(), Observe: w.o.observer("rotate")})
+	w.rot.flusher = settle.New(w.flushEffect, settle.Options{Policy: settle.All()})
 	w.rot.synced = 1
 	w.rot.finisher.Mark(1)
 }
@@ -107,8 +109,39 @@ func (w *Writer) startRotation() {
 // written any more.
 func (w *Writer) endRotation() {
 	if w.rot.finisher != nil {
-		w.rot.finisher.Close() //nolint:errcheck // its effect returns none
+		w.rot.flusher.Close()  //nolint:errcheck // its effect returns none
+		w.rot.finisher.Close() //nolint:errcheck // as above
 	}
+}
+
+// writeback is a file whose way to the disk can be begun.
+type writeback interface {
+	BeginWriteback() error
+	Close() error
+}
+
+// flushEffect is the effect of the settler flusher: it has the kernel begin to write what
+// was rotated, while the sync before is under way, so that its own finds most of it done.
+// Errors are left to that sync. The file may be synced and closed meanwhile: so it has a
+// descriptor of its own.
+func (w *Writer) flushEffect(upTo uint64) (uint64, error) {
+	w.io.Lock()
+	var files []writeback
+	for _, f := range w.old {
+		if f.flushed {
+			continue
+		}
+		f.flushed = true
+		if again, ok := again(f.app).(writeback); ok {
+			files = append(files, again)
+		}
+	}
+	w.io.Unlock()
+	for _, f := range files {
+		f.BeginWriteback() //nolint:errcheck // see above
+		f.Close()          //nolint:errcheck // nothing was written to it
+	}
+	return upTo, nil
 }
 
 // Rotate begins a new file now, whatever its size and age, if there is a line in it.
@@ -329,6 +362,7 @@ func (w *Writer) tellRotation() {
 		w.sync.Urge()
 	}
 	if w.rot.finisher != nil {
+		w.rot.flusher.Mark(pos)
 		w.rot.finisher.Mark(synced)
 	}
 }
