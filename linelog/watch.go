@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tidemark-log/tidemark/internal/namewatch"
-	"github.com/tidemark-log/tidemark/internal/vfs"
 )
 
 // watchGrace is how long a name may be without a file before the Writer makes one:
@@ -40,11 +39,7 @@ func (w *Writer) startWatch(delay, grace time.Duration) {
 	if !w.o.Watch || !w.f.regular || w.f.given {
 		return
 	}
-	path := w.path
-	if _, ok := w.o.FS.(vfs.OS); ok {
-		path, _ = resolve(path)
-	}
-	w.watcher = &watcher{path: path, grace: grace, ending: make(chan struct{}), gone: make(chan struct{})}
+	w.watcher = &watcher{path: w.f.path, grace: grace, ending: make(chan struct{}), gone: make(chan struct{})}
 	go w.watch(delay)
 }
 

@@ -159,6 +159,7 @@ func (o *appendOptions) options(path string, say func(string)) (l linelog.Option
 	l.Shared = l.Rotate == linelog.Rotation{}
 	l.Watch = l.Shared
 	l.CloseUnsynced = l.Shared && l.Sync.IsAuto()
+	l.Trailing = l.Shared // what is read is written at once anyway: it opens the log once
 	return l, err
 }
 

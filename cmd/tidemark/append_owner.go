@@ -17,8 +17,10 @@ import (
 // which stays where it is when the log is renamed, and notes its pid there. Of programs
 // that know nothing of it those are seen that have the log open now.
 func own(path string, alone bool) (release func(), err error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
+	if _, err := os.Readlink(path); err == nil { // only then its lock is beside another name
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target
+		}
 	}
 	name := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".lock")
 	if !alone {

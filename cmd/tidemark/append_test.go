@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -155,5 +156,39 @@ func TestPipeReaderGathers(t *testing.T) {
 	out.Close()
 	if n, err := r.Read(b); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d, %v", n, err)
+	}
+}
+
+// A shared log is opened as by a process of a few lines, for what it asks of a network
+// file system; one that is rotated has its second descriptor from the beginning.
+func TestAppendOpensOnce(t *testing.T) {
+	for size, want := range map[string]bool{"": true, "10M": false} {
+		o := appendOptions{sync: "auto", lock: "auto", lockTimeout: time.Second, rotateSize: size, torn: "comment", maxLine: "1M"}
+		l, err := o.options("log", nil)
+		if err != nil || l.Trailing != want || l.Shared != want {
+			t.Errorf("--rotate-size %q: Trailing %t, Shared %t, %v", size, l.Trailing, l.Shared, err)
+		}
+	}
+}
+
+// The lock of a log that is rotated lies beside what a link leads to.
+func TestOwnByWayOfALink(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "logs"), 0o700), os.WriteFile(filepath.Join(dir, "logs", "log"), nil, 0o600),
+		os.Symlink(filepath.Join("logs", "log"), filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	release, err := own(filepath.Join(dir, "link"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{filepath.Join("logs", "log"), "link"} {
+		if _, err := own(filepath.Join(dir, name), false); err == nil {
+			t.Errorf("%s is for others, too", name)
+		}
+	}
+	release()
+	if _, err := own(filepath.Join(dir, "link"), false); err != nil {
+		t.Error(err)
 	}
 }
