@@ -118,33 +118,35 @@ func (f *File) readItems(h *entryHead, fs *fields) error {
 // uncompressed, if it has no more than limit bytes. On an error it returns dst
 // as it came.
 func (f *File) appendData(dst []byte, off uint64, limit int) ([]byte, error) {
-	po := f.payloadOffset()
-	b, size, err := f.objectAt(off, object.Data, po)
+	b, size, err := f.objectAt(off, object.Data, f.payloadOffset())
 	if err != nil {
 		return dst, err
 	}
-	flags := b[object.ObjFlags] & object.CompressedAny // others say nothing to systemd either
+	out, err := f.appendPayload(dst, off, b[object.ObjFlags], size, limit)
+	if err == nil && bytes.IndexByte(out[len(dst):], '=') < 1 {
+		return dst, f.errorf(off, ErrCorrupt, "field without a name")
+	}
+	return out, err
+}
+
+// appendPayload is appendData of an object that has been looked at, whatever the
+// payload is.
+func (f *File) appendPayload(dst []byte, off uint64, flags byte, size uint64, limit int) ([]byte, error) {
+	flags &= object.CompressedAny // others say nothing to systemd either
+	po := f.payloadOffset()
 	p, err := f.at(off+po, size-po)
 	if err != nil {
 		return dst, f.readFailed(off, err)
 	}
-	from := len(dst)
-	out := dst
 	limit = min(limit, blob.MaxSize)
 	switch {
 	case flags == 0 && len(p) <= limit:
-		out = append(dst, p...)
+		return append(dst, p...), nil
 	case flags == 0 || limit <= 0:
 		return dst, f.errorf(off, ErrCorrupt, "field of %d bytes, larger than can be", len(p))
 	default:
-		if out, err = f.decompress(dst, off, flags, p, limit); err != nil {
-			return dst, err
-		}
+		return f.decompress(dst, off, flags, p, limit)
 	}
-	if bytes.IndexByte(out[from:], '=') < 1 {
-		return dst, f.errorf(off, ErrCorrupt, "field without a name")
-	}
-	return out, nil
 }
 
 func (f *File) decompress(dst []byte, off uint64, flags byte, p []byte, limit int) ([]byte, error) {

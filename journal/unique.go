@@ -3,41 +3,145 @@ package journal
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"github.com/tidemark-log/tidemark/journal/internal/object"
 )
 
 // UniqueValues returns an iterator over the values a field has anywhere in the
-// journal, each once: file by file, the newest value first. Matches do not
-// matter and the Journal does not move. The values are borrowed until the next.
+// journal, each once: file by file, the newest value first; where the list of a
+// field is damaged, those that are not on it follow. Matches do not matter and the
+// Journal does not move. The values are borrowed until the next.
 func (j *Journal) UniqueValues(name string) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		var value []byte
 		j.OpenAll()
+		l := valueList{prefix: append([]byte(name), '=')}
 		for i, c := range j.files {
-			offs, err := j.valuesOf(c.f, name)
-			if err != nil {
-				c.f.warn(err)
-			}
-			for _, off := range offs {
-				fresh := false
-				err := j.guarded(func(j *Journal, _ direction) error {
-					var err error
-					value, err = c.f.appendData(value[:0], off, maxEntryBytes)
-					fresh = err == nil && !j.inEarlier(i, value)
-					return err
-				}, down)
+			l.begin(c.f)
+			for !l.done {
+				err := j.guarded(func(j *Journal, _ direction) error { return l.more(j, i) }, down)
 				if err != nil {
-					if !c.f.notYet(err) {
-						c.f.warn(err)
-					}
-					continue
+					c.f.warn(err)
+					break
 				}
-				if fresh && len(value) > len(name) && !yield(value[len(name)+1:], nil) {
-					return
+				from := 0
+				for _, end := range l.ends {
+					value := l.arena[from+len(l.prefix) : end : end]
+					from = end
+					if !yield(value, nil) {
+						return
+					}
 				}
 			}
 		}
+	}
+}
+
+// valueBatch is about how many bytes of values are read at once.
+const valueBatch = 64 << 10
+
+// valueList is a walk over the DATA objects of a field in one file, along the list
+// that begins in the FIELD object, as far as that can be followed.
+type valueList struct {
+	prefix []byte // NAME=
+	f      *File
+	begun  bool   // head is known
+	head   uint64 // the newest object
+	next   uint64 // the one to read next
+	last   uint64 // the one before it; noneYet: there is none
+
+	scanned bool     // the list is damaged, scan has the rest
+	scan    []uint64 // offsets
+	done    bool
+
+	arena []byte // payloads
+	ends  []int  // of each in arena
+}
+
+const noneYet = ^uint64(0)
+
+// begin goes to another file.
+func (l *valueList) begin(f *File) {
+	*l = valueList{prefix: l.prefix, f: f, last: noneYet, arena: l.arena[:0], ends: l.ends[:0]}
+	if cap(l.arena) > keepArena {
+		l.arena = nil
+	}
+}
+
+// more reads the next values, without those that one of the files before j.files[n]
+// has. After a fault of a mapping it is called again.
+func (l *valueList) more(j *Journal, n int) error {
+	l.arena, l.ends = l.arena[:0], l.ends[:0]
+	at := *l
+	err := at.read(j, n)
+	if err != nil {
+		if !at.f.notYet(err) {
+			at.f.warn(err)
+		}
+		// What was read stays, but for the objects the scan finds.
+		at.startScan()
+	}
+	*l = at
+	return nil
+}
+
+// read fills the batch. An error is about the list.
+func (l *valueList) read(j *Journal, n int) error {
+	if !l.begun {
+		if err := l.findHead(); err != nil {
+			return err
+		}
+	}
+	for len(l.arena) < valueBatch {
+		off := l.next
+		if l.scanned {
+			if len(l.scan) == 0 {
+				l.done = true
+				return nil
+			}
+			off, l.scan = l.scan[0], l.scan[1:]
+		} else if off == 0 {
+			l.done = true
+			return nil
+		} else if off >= l.last {
+			return l.f.errorf(off, ErrCorrupt, "list of values goes forward from %d", l.last)
+		}
+		b, size, err := l.f.objectAt(off, object.Data, l.f.payloadOffset())
+		switch {
+		case err == nil:
+		case l.scanned:
+			l.warn(err)
+			continue
+		default:
+			return err
+		}
+		if !l.scanned {
+			l.last, l.next = off, object.U64(b, object.DataNextField)
+		}
+		l.take(j, n, off, b[object.ObjFlags], size)
+	}
+	return nil
+}
+
+// take adds the payload of the DATA object at off.
+func (l *valueList) take(j *Journal, n int, off uint64, flags byte, size uint64) {
+	from := len(l.arena)
+	out, err := l.f.appendPayload(l.arena, off, flags, size, maxEntryBytes)
+	if err == nil && !bytes.HasPrefix(out[from:], l.prefix) {
+		err = l.f.errorf(off, ErrCorrupt, "no value of the field %s", l.prefix[:len(l.prefix)-1])
+	}
+	switch {
+	case err != nil:
+		l.warn(err)
+	case !j.inEarlier(n, out[from:]):
+		l.arena = out
+		l.ends = append(l.ends, len(out))
+	}
+}
+
+func (l *valueList) warn(err error) {
+	if !l.f.notYet(err) {
+		l.f.warn(err)
 	}
 }
 
@@ -52,72 +156,55 @@ func (j *Journal) inEarlier(n int, payload []byte) bool {
 	return false
 }
 
-// valuesOf returns the offsets of the DATA objects of a field, the newest first.
-func (j *Journal) valuesOf(f *File, name string) (offs []uint64, err error) {
-	err = j.guarded(func(*Journal, direction) error {
-		var err error
-		if offs, err = f.fieldList(name); err != nil {
-			if !f.notYet(err) {
-				f.warn(err)
-			}
-			offs = f.fieldScan(name)
-		}
-		return nil
-	}, down)
-	return offs, err
-}
-
-// fieldList walks the list that begins in the FIELD object.
-func (f *File) fieldList(name string) ([]uint64, error) {
-	field, err := f.findInTable(object.FieldName, f.hdr.FieldHashTableOffset, f.hdr.FieldHashTableSize, []byte(name))
+// findHead finds where the list begins.
+func (l *valueList) findHead() error {
+	f := l.f
+	l.begun = true
+	name := l.prefix[:len(l.prefix)-1]
+	field, err := f.findInTable(object.FieldName, f.hdr.FieldHashTableOffset, f.hdr.FieldHashTableSize, name)
 	if err != nil || field == 0 {
-		return nil, err
+		return err
 	}
 	b, _, err := f.objectAt(field, object.FieldName, object.FieldPayload)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	head := object.U64(b, object.FieldHeadData)
+	l.head = object.U64(b, object.FieldHeadData)
 	if f.growing() {
 		// The list begins with the newest value, of which older windows may not
 		// know, nor the size.
 		f.forget()
 		f.updateSize()
 	}
-	var offs []uint64
-	last := f.end
-	for off := head; off != 0; {
-		if off >= last {
-			return nil, f.errorf(off, ErrCorrupt, "list of values goes forward from %d", last)
-		}
-		b, _, err := f.objectAt(off, object.Data, object.DataPayload)
-		if err != nil {
-			return nil, err
-		}
-		offs = append(offs, off)
-		last, off = off, object.U64(b, object.DataNextField)
-	}
-	return offs, nil
+	l.next = l.head
+	return nil
 }
 
-// fieldScan finds the values by walking all objects of a damaged file.
-func (f *File) fieldScan(name string) []uint64 {
-	prefix := append([]byte(name), '=')
-	var offs []uint64
+// startScan finds the values of a damaged file that have not been read by walking
+// all objects.
+func (l *valueList) startScan() {
+	f := l.f
+	known := make(map[uint64]bool)
+	for off := l.head; l.last != noneYet && off >= l.last; {
+		known[off] = true
+		b, _, err := f.objectAt(off, object.Data, object.DataPayload)
+		if err != nil || off == l.last {
+			break
+		}
+		off = object.U64(b, object.DataNextField)
+	}
+	l.begun, l.scanned = true, true
 	f.walkObjects(func(off uint64, t object.Type) {
-		if t != object.Data {
+		if t != object.Data || known[off] {
 			return
 		}
 		p, err := f.appendData(f.scratch[:0], off, maxEntryBytes)
-		if err == nil && bytes.HasPrefix(p, prefix) {
-			offs = append(offs, off)
+		if err == nil && bytes.HasPrefix(p, l.prefix) {
+			l.scan = append(l.scan, off)
 		}
 		f.scratch = p[:0]
 	})
-	for i, k := 0, len(offs)-1; i < k; i, k = i+1, k-1 {
-		offs[i], offs[k] = offs[k], offs[i]
-	}
-	return offs
+	slices.Reverse(l.scan)
 }
 
 // FieldNames returns an iterator over the names of all fields in the journal,
