@@ -57,6 +57,8 @@ type File struct {
 	retired [][]byte
 	// scratch is for a payload that is looked at and not kept.
 	scratch []byte
+	// others are DATA objects that a Reader has seen to be none of those it looks for.
+	others offsetSet
 
 	main     chain
 	n        uint64   // entries in main that exist, as of the last Refresh

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"bytes"
+
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal/internal/blob"
 )
@@ -41,6 +43,9 @@ type Reader struct {
 	want  *wanted
 	fs    fields
 	e     entry.Entry
+
+	prefix []byte // what Value looked for
+	left   int    // chunks that the files' others may still take
 }
 
 // NewReader returns a Reader of j's files as they are, which delivers the fields
@@ -100,15 +105,12 @@ func (r *Reader) FieldIDs() []uint64 { return r.fs.keys }
 
 func (r *Reader) read(p *Place, want *wanted) (*entry.Entry, bool) {
 	f := r.files[p.file]
-	r.fs.trim()
-	err := r.fields(f, p, want)
-	for err == errFault && f.m != nil { //nolint:errorlint // never wrapped
-		f.afterFault()
-		err = r.fields(f, p, want)
-	}
-	if err != nil {
-		f.warn(err)
-		f.unread++
+	if !r.guarded(f, func() error {
+		if want == nil && r.want != nil {
+			return f.readAll(&p.head, &r.fs)
+		}
+		return f.readFields(&p.head, &r.fs, want)
+	}) {
 		return nil, false
 	}
 	if len(r.fs.list) == 0 && (want == nil || len(r.fs.items) == r.fs.bad) {
@@ -121,17 +123,57 @@ func (r *Reader) read(p *Place, want *wanted) (*entry.Entry, bool) {
 	return &r.e, true
 }
 
-func (r *Reader) fields(f *File, p *Place, want *wanted) error {
-	read := func() error {
-		if want == nil && r.want != nil {
-			return f.readAll(&p.head, &r.fs)
+// guarded runs fn, which reads an entry of f. It reports false when that cannot
+// be read, which is counted.
+func (r *Reader) guarded(f *File, fn func() error) bool {
+	r.fs.trim()
+	var err error
+	if f.mapped {
+		err = guardFault(f, fn)
+	} else {
+		err = fn()
+	}
+	if err != nil {
+		f.warn(err)
+		f.unread++
+	}
+	return err == nil
+}
+
+// Value looks for the first field of the entry at p that begins with prefix, its
+// name and an equals sign, and returns what follows, and its number as FieldIDs
+// has it; no error is told of fields behind it. The value is valid until the next
+// call of a method; found is false when there is no such field. ok is false when
+// nothing is left of the entry.
+func (r *Reader) Value(p *Place, prefix []byte) (value []byte, id uint64, found, ok bool) {
+	if !bytes.Equal(prefix, r.prefix) {
+		r.prefix = bytes.Clone(prefix)
+		for _, f := range r.files {
+			f.others = offsetSet{}
 		}
-		return f.readFields(&p.head, &r.fs, want)
+		r.left = othersMax
 	}
-	if !f.mapped {
-		return read()
+	f := r.files[p.file]
+	var bad []error
+	if !r.guarded(f, func() error {
+		bad = nil
+		return f.readFirst(&p.head, &r.fs, r, &bad)
+	}) {
+		return nil, 0, false, false
 	}
-	return catchFault(read)
+	if len(r.fs.list) > 0 {
+		return r.fs.list[0][len(prefix):], r.fs.keys[0], true, true
+	}
+	// One of these may have been it.
+	for _, err := range bad {
+		f.warn(err)
+	}
+	if len(bad) == len(r.fs.items) {
+		f.unread++
+		return nil, 0, false, false
+	}
+	f.badFields += uint64(len(bad))
+	return nil, 0, false, true
 }
 
 // unmap gives a mapping back, once no Reader has it.

@@ -63,6 +63,8 @@ type worker struct {
 	s *shower
 	r *journal.Reader
 	f Formatter
+
+	judged []verdict // by number
 }
 
 // canShare reports whether all there is is to be shown, by printers of which there
@@ -220,22 +222,11 @@ func (c *crowd) end() {
 
 // run formats a batch, up to the first error.
 func (w *worker) run(b *batch) {
-	q := w.s.q
 	for i := range b.places {
 		p := &b.places[i]
-		e, ok := w.r.Read(p)
-		if !ok {
+		e, wanted := w.read(b, p)
+		if !wanted {
 			continue
-		}
-		b.text = w.s.appendSeparator(b.text, e, b.anyBoot, b.boot)
-		b.boot, b.anyBoot = e.BootID, true
-		if !q.accepts(e) {
-			continue
-		}
-		if q.whole {
-			if e, ok = w.r.Whole(p); !ok {
-				continue
-			}
 		}
 		text, err := w.f.AppendKnown(b.text, e, w.r.FieldIDs())
 		if err != nil {
@@ -245,4 +236,59 @@ func (w *worker) run(b *batch) {
 		b.text = text
 		b.shown++
 	}
+}
+
+// read reads the entry at p and appends the line between boots before it to the
+// text. It reports whether the entry is to be shown. With a pattern only the message
+// is read of those that are not.
+func (w *worker) read(b *batch, p *journal.Place) (e *entry.Entry, wanted bool) {
+	pattern := w.s.q.o.Pattern
+	if pattern == nil {
+		if e, wanted = w.r.Read(p); wanted {
+			w.separate(b, e)
+		}
+		return e, wanted
+	}
+	text, id, found, ok := w.r.Value(p, messagePrefix[:])
+	if !ok {
+		return nil, false
+	}
+	head := p.Entry()
+	w.separate(b, &head)
+	if !found || !w.judge(pattern, text, id) {
+		return nil, false
+	}
+	return w.r.Read(p)
+}
+
+func (w *worker) separate(b *batch, e *entry.Entry) {
+	b.text = w.s.appendSeparator(b.text, e, b.anyBoot, b.boot)
+	b.boot, b.anyBoot = e.BootID, true
+}
+
+var messagePrefix = [...]byte{'M', 'E', 'S', 'S', 'A', 'G', 'E', '='}
+
+// verdict is what came of looking for the pattern in the value with a number.
+type verdict struct {
+	id    uint64 // 0: none
+	match bool
+}
+
+// verdicts is how many a worker remembers.
+const verdicts = 1 << 12
+
+// judge reports whether the pattern is found in a message, whose number is id. One
+// that occurs again and again is searched once.
+func (w *worker) judge(pattern *Pattern, message []byte, id uint64) bool {
+	if id == 0 {
+		return pattern.Match(message)
+	}
+	if w.judged == nil {
+		w.judged = make([]verdict, verdicts)
+	}
+	v := &w.judged[id>>3%verdicts]
+	if v.id != id {
+		*v = verdict{id, pattern.Match(message)}
+	}
+	return v.match
 }

@@ -1,12 +1,10 @@
 package query
 
 import (
-	"bytes"
 	"errors"
 	"regexp"
 	"regexp/syntax"
 	"strings"
-	"unicode/utf8"
 )
 
 // Case says how -g compares letters.
@@ -107,10 +105,10 @@ func dollars(tree *syntax.Regexp) *syntax.Regexp {
 // Match reports whether the pattern is found in b.
 func (p *Pattern) Match(b []byte) bool {
 	if !p.need.none() {
-		if !p.need.in(b) {
+		switch p.need.look(b) {
+		case no:
 			return false
-		}
-		if p.need.exact {
+		case yes:
 			return true
 		}
 	}
@@ -124,71 +122,4 @@ func (p *Pattern) Find(b []byte) (from, to int, ok bool) {
 		return 0, 0, false
 	}
 	return loc[0], loc[1], true
-}
-
-// literal returns the text of a literal. When case is ignored, K and S and
-// letters outside ASCII have relatives of another length: the longest text
-// between such is what is required then.
-func literal(tree *syntax.Regexp) (need []byte, fold, exact bool) {
-	if tree.Flags&syntax.FoldCase == 0 {
-		return []byte(string(tree.Rune)), false, true
-	}
-	var part []byte
-	for _, r := range tree.Rune {
-		if r >= utf8.RuneSelf || r|0x20 == 'k' || r|0x20 == 's' {
-			part = nil
-			continue
-		}
-		if 'A' <= r && r <= 'Z' {
-			r |= 0x20
-		}
-		if part = append(part, byte(r)); len(part) > len(need) {
-			need = part
-		}
-	}
-	return need, true, len(need) == len(tree.Rune)
-}
-
-// indexFold finds lower, in lower case, in b, ignoring the case of ASCII
-// letters.
-func indexFold(b, lower []byte) int {
-	first := lower[0]
-	upper := first
-	if 'a' <= first && first <= 'z' {
-		upper = first &^ 0x20
-	}
-	// next holds where the two forms of the first byte come next; len(b): not.
-	next := [2]int{-1, -1}
-	if upper == first {
-		next[1] = len(b)
-	}
-	for i := 0; i+len(lower) <= len(b); i++ {
-		for k, c := range [2]byte{first, upper} {
-			if next[k] < i {
-				next[k] = len(b)
-				if n := bytes.IndexByte(b[i:], c); n >= 0 {
-					next[k] = i + n
-				}
-			}
-		}
-		if i = min(next[0], next[1]); i+len(lower) > len(b) {
-			return -1
-		}
-		if equalFold(b[i:i+len(lower)], lower) {
-			return i
-		}
-	}
-	return -1
-}
-
-func equalFold(b, lower []byte) bool {
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
 }

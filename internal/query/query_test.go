@@ -208,7 +208,7 @@ func TestPatternPerl(t *testing.T) {
 func TestPattern(t *testing.T) {
 	texts := []string{
 		"", "error", "Error", "an ERROR here", "eerror", "erro", "xxerroR", "Connection closed", "connection is CLOSED", "closed connection", "\u212aelvin", "kelvin", "fu\u017f", "fuss", "FUSS",
-		"err\nor", "e", "E", "rorerr", "grün", "GRÜN", "a.b", "aXb", "[x]", strings.Repeat("erro", 50) + "error", "\xff\xfeerror",
+		"err\nor", "e", "E", "rorerr", "grün", "GRÜN", "\u017f\u017f", "s\u017f", "fu\u017fS", "\u212au\u017fs ERR", "\u00c5\u00e2", "a.b", "aXb", "[x]", strings.Repeat("erro", 50) + "error", "\xff\xfeerror",
 	}
 	for _, c := range []struct {
 		pattern string
@@ -242,6 +242,19 @@ func TestPattern(t *testing.T) {
 		{"closed.*connection", CaseAuto},
 		{"fuss|kelvin", CaseAuto},
 		{"(?s)err.or", CaseAuto},
+		{"error|erro", CaseAuto},
+		{"(an |)error", CaseAuto},
+		{"(fu|ku)ss|sk", CaseAuto},
+		{"ss", CaseAuto},
+		{"fuss", CaseSensitive},
+		{"(?i:f)uss", CaseSensitive},
+		{"[Ff]USS", CaseSensitive},
+		{"(f|F)(u|U)(s|S)(s|S)", CaseSensitive},
+		{"((a|b)(a|b)(a|b)(a|b)(a|b)(a|b)|X)", CaseSensitive},
+		{"gr\u00fcn|err", CaseAuto},
+		{"\ufffderror", CaseSensitive},
+		{"err(or|)$", CaseAuto},
+		{"(?:error)+", CaseAuto},
 	} {
 		p, err := CompilePattern(c.pattern, c.fold)
 		if err != nil {
@@ -254,6 +267,21 @@ func TestPattern(t *testing.T) {
 			}
 		}
 	}
+	// A text or one of several decides by itself.
+	for _, pattern := range []string{"closed", "shipped|declined", "s(hipped|ent)|fuss", "(error)", "Shipped|declined"} {
+		p, err := CompilePattern(pattern, CaseAuto)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]answer{"was declined, closed": yes, "error: it fuss": yes, "not here": no, "Å": no} {
+			if want == yes && !p.re.MatchString(text) {
+				want = no
+			}
+			if got := p.need.look([]byte(text)); got != want {
+				t.Errorf("%s in %q: %v, want %v", pattern, text, got, want)
+			}
+		}
+	}
 	p, err := CompilePattern("o", CaseAuto)
 	if err != nil {
 		t.Fatal(err)
@@ -263,8 +291,8 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// FuzzIndexFold compares the search with the obvious one.
-func FuzzIndexFold(f *testing.F) {
+// FuzzFolded compares the search with the obvious one.
+func FuzzFolded(f *testing.F) {
 	f.Add("Error in eRRor", "error")
 	f.Add("aAaAb", "aab")
 	f.Fuzz(func(t *testing.T, text, needle string) {
@@ -281,8 +309,9 @@ func FuzzIndexFold(f *testing.F) {
 			}
 			return string(b)
 		}
-		if got, want := indexFold([]byte(text), []byte(needle)), strings.Index(lower(text), needle); got != want {
-			t.Errorf("indexFold(%q, %q) = %d, want %d", text, needle, got, want)
+		folded := newFolded([]byte(needle))
+		if got, want := folded.in([]byte(text)), strings.Contains(lower(text), needle); got != want {
+			t.Errorf("%q in %q: %v, want %v", needle, text, got, want)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func (s *shower) prepare() {
 		names = p.Fields()
 	}
 	switch {
-	case s.q.o.Pattern == nil:
+	case s.q.o.Pattern == nil, s.canShare(): // workers look at the message first
 	case names == nil:
 		names = []string{"MESSAGE"}
 		s.q.whole = true
