@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/tidemark-log/tidemark/linelog"
+	"github.com/tidemark-log/tidemark/settle"
 )
 
 // openAccessLog opens the log of requests, if there is to be one.
@@ -14,9 +16,15 @@ func (d *daemon) openAccessLog() error {
 	if cfg.AccessLog == "" {
 		return nil
 	}
+	policy := cfg.AccessLogSync
+	if policy.IsAll() {
+		// Each answer waits for its line, and answers are gathered for a sync: one that
+		// begins at the first line of many would be waited for by all others.
+		policy = settle.Every(abandoned)
+	}
 	w, err := linelog.Open(cfg.AccessLog, linelog.Options{
 		FS:    d.fs,
-		Sync:  cfg.AccessLogSync,
+		Sync:  policy,
 		Limit: int64(min(cfg.Buffer, math.MaxInt64)),
 		Full:  linelog.Drop,
 		Say:   func(text string) { d.store.Event(levelWarning, messageAccessLog, text) },
@@ -29,6 +37,10 @@ func (d *daemon) openAccessLog() error {
 	d.accessLog = w
 	return nil
 }
+
+// abandoned is when a line is synced at the latest, under the policy all, whose client
+// has gone before its answer was due.
+const abandoned = time.Second
 
 // messageAccessLog is the id of entries about the access log.
 const messageAccessLog = "6b0d2f8a91c74e53b7a4d5e8f3c01926"

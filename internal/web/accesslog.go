@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -64,27 +63,25 @@ func (a *accessed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rec.status = http.StatusOK
 	}
 	if err := a.log(rec, r, begin); err != nil && rec.held && r.URL.Path == pingPath {
-		rec.replace(http.StatusServiceUnavailable, "the access log cannot be synced: "+err.Error())
+		rec.replace(http.StatusServiceUnavailable, unsyncedText(err))
 	}
 	rec.send()
 	rec.reset()
 	a.records.Put(rec)
 }
 
-// log appends the line of an answered request, and waits for its sync if answers
-// have to.
+// log appends the line of an answered request. If answers have to, this one waits for
+// its sync: in the connection, else here.
 func (a *accessed) log(rec *record, r *http.Request, begin time.Time) error {
 	ctx := r.Context()
 	pos, err := a.s.cfg.AccessLog.Append(ctx, a.line(rec, r, begin))
 	if err != nil || !a.s.cfg.AccessLogSynced {
 		return err
 	}
-	err = a.s.cfg.AccessLog.Wait(ctx, pos, settle.Synced)
-	if errors.Is(err, linelog.ErrSync) {
-		// Its file was set aside. The line is written to a fresh one.
-		err = a.s.cfg.AccessLog.Wait(ctx, pos, settle.Synced)
+	if c, ok := ctx.Value(lateKey{}).(*lateConn); ok && rec.held && c.hold(pos, r) {
+		return nil
 	}
-	if err != nil {
+	if err = waitSynced(ctx, a.s.cfg.AccessLog, pos); err != nil {
 		a.s.counts.unlogged.Add(1)
 	}
 	return err

@@ -171,6 +171,12 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0),
 	}
+	l = limit(l, s.cfg.MaxConns)
+	end := func(context.Context) {}
+	if s.cfg.AccessLog != nil && s.cfg.AccessLogSynced {
+		box := newOutbox(ctx, s)
+		l, end, hs.ConnContext = lateListener{l, box}, box.end, withLateConn
+	}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
@@ -179,9 +185,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		if hs.Shutdown(grace) != nil {
 			hs.Close() //nolint:errcheck // what is left is closed either way
 		}
+		end(grace)
 	})
-	err := hs.Serve(limit(l, s.cfg.MaxConns))
+	err := hs.Serve(l)
 	if stop() {
+		end(ctx)
 		return err
 	}
 	<-ended
