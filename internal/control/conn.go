@@ -165,6 +165,9 @@ func nextMessage(r io.Reader, buf *[]byte, start *int, limit int, c *conn) ([]by
 // parseCall reads one call strictly: an unknown or repeated member, or one of
 // the wrong type, is an error.
 func parseCall(message []byte) (call, error) {
+	if method, ok := plainCall(message); ok {
+		return call{Method: method}, nil
+	}
 	var in call
 	dec := json.NewDecoder(bytes.NewReader(message))
 	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
@@ -213,13 +216,34 @@ func parseCall(message []byte) (call, error) {
 	return in, nil
 }
 
+// plainCall is the method of a call that consists of nothing else, as most programs
+// write it.
+func plainCall(message []byte) (method string, ok bool) {
+	name, ok := bytes.CutPrefix(message, []byte(`{"method":"`))
+	if !ok {
+		return "", false
+	}
+	n := 0
+	for n < len(name) && (name[n] == '.' || name[n] >= 'A' && name[n] <= 'Z' || name[n] >= 'a' && name[n] <= 'z') {
+		n++
+	}
+	switch string(name[n:]) {
+	case `"}`, `","parameters":{}}`:
+		return string(name[:n]), n > 0
+	}
+	return "", false
+}
+
 // send writes a reply, from a buffer that is kept for the next one unless it is long.
 func (c *conn) send(out reply) error {
 	if c.out.Cap() > longReply {
 		c.out = bytes.Buffer{}
 	}
 	c.out.Reset()
-	if err := json.NewEncoder(&c.out).Encode(out); err != nil {
+	if st, ok := out.Parameters.(*Status); ok && out.Error == "" {
+		b := st.appendJSON(append(c.out.AvailableBuffer(), `{"parameters":`...))
+		c.out.Write(append(b, "}\n"...))
+	} else if err := json.NewEncoder(&c.out).Encode(out); err != nil {
 		return err
 	}
 	message := c.out.Bytes()

@@ -140,7 +140,8 @@ func (s *Server) nothingToMove(context.Context, call) reply {
 }
 
 func (s *Server) status(context.Context, call) reply {
-	return reply{Parameters: s.daemon.Status()}
+	st := s.daemon.Status()
+	return reply{Parameters: &st}
 }
 
 func (s *Server) getInfo(context.Context, call) reply {

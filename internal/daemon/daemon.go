@@ -86,6 +86,7 @@ type daemon struct {
 	effects     histogram.Effects // of all journal files
 	logEffects  histogram.Effects // of the access log
 	lineEffects histogram.Effects // of the files of clients
+	looks       sync.Pool         // of *snapshot: those not in use
 
 	errMu sync.Mutex // one line at a time on o.Err
 

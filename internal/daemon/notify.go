@@ -121,7 +121,7 @@ func (d *daemon) feedWatchdog(ctx context.Context) (stop func()) {
 			select {
 			case <-tick.C:
 				d.store.Pass()
-				d.look()
+				d.looks.Put(d.look())
 				d.notify(sd.SdNotifyWatchdog)
 			case <-ctx.Done():
 				return

@@ -25,13 +25,23 @@ type snapshot struct {
 // countsRoom is more than there are counts.
 const countsRoom = 96
 
+// effectsRoom is for the effects of the journal, the access log and clients' files.
+const effectsRoom = 8
+
 // look asks the stations. It waits for nothing that waits for the disk, or for the
 // append of a batch.
-func (d *daemon) look() snapshot {
+func (d *daemon) look() *snapshot {
 	st, far := d.store.Status(), d.remote.Status()
-	s := snapshot{store: st, files: slices.Concat(st.Files, far.Files)}
-	s.Version = d.o.Version
-	s.Counts = make([]web.Count, 0, countsRoom)
+	s, ok := d.looks.Get().(*snapshot)
+	if !ok {
+		s = new(snapshot)
+		s.Counts = make([]web.Count, 0, countsRoom)
+		s.Effects = make([]web.Effect, 0, effectsRoom)
+	}
+	*s = snapshot{
+		store: st, files: slices.Concat(st.Files, far.Files),
+		Stats: web.Stats{Version: d.o.Version, Counts: s.Counts[:0], Effects: s.Effects[:0], Turns: s.Turns[:0]},
+	}
 	s.Syncs, s.SyncErrors = st.Syncs+far.Syncs, st.SyncErrors+far.SyncErrors
 	s.Buffer = st.Buffer
 	s.Usage, s.Available, s.DiskFull = st.Usage.Bytes, st.Usage.Available, st.Full
@@ -69,9 +79,9 @@ func (d *daemon) look() snapshot {
 	for _, t := range d.ingest.Turns() {
 		s.Turns = append(s.Turns, web.Turn{Name: t.Name, Counts: t.Counts})
 	}
-	d.lookAtEffects(&s)
-	d.lookAtAccessLog(&s)
-	d.lookAtFunnel(&s)
+	d.lookAtEffects(s)
+	d.lookAtAccessLog(s)
+	d.lookAtFunnel(s)
 	return s
 }
 
@@ -108,12 +118,13 @@ func (d *daemon) lookAtAccessLog(s *snapshot) {
 	}
 }
 
-// stats is what /metrics shows.
+// stats is what /metrics shows, which keeps it.
 func (d *daemon) stats() web.Stats { return d.look().Stats }
 
 // Status implements control.Daemon.
 func (d *daemon) Status() control.Status {
 	s, cfg := d.look(), d.config()
+	defer d.looks.Put(s) // nothing of it is in the answer but texts
 	st := &s.store
 	out := control.Status{
 		Version:       s.Version,
@@ -140,7 +151,7 @@ func (d *daemon) Status() control.Status {
 			Usage: s.Usage, Limit: st.Usage.Limit, Available: s.Available, Archived: st.Usage.Archived, Prepared: st.Prepared, Full: s.DiskFull,
 		},
 		Counts:     make([]control.Count, 0, countsRoom),
-		Histograms: histograms(&s),
+		Histograms: histograms(s),
 	}
 	for i := range s.files {
 		out.Files = append(out.Files, fileStatus(&s.files[i]))
@@ -169,7 +180,7 @@ func fileStatus(f *journal.Stats) control.File {
 
 // histograms are those of a Status, without the ones that have counted nothing.
 func histograms(s *snapshot) []control.Histogram {
-	list := []control.Histogram{}
+	list := make([]control.Histogram, 0, len(s.Effects)+len(s.Turns)+1)
 	add := func(name, unit string, c *histogram.Counts) {
 		n := histogram.Orders
 		for n > 0 && c.N[n-1] == 0 {
