@@ -27,11 +27,11 @@ type ReadOptions struct {
 	// followers.
 	Scan bool
 	// Late has OpenDir leave archives closed that are named as ArchiveName does,
-	// until going back with Previous gets to them: their order is that of the names,
-	// which are not believed where a header says otherwise. Whatever else wants all
-	// files opens them, Next too, unless it only returns to what Previous came from.
-	// Files, Skipped and Warnings tell of those that are open. For the newest entries
-	// of a large directory.
+	// until going back with Previous gets to them, or going on from SeekRealtime with
+	// Next: their order is that of the names, which are not believed where a header
+	// says otherwise. Whatever else wants all files opens them, other calls of Next
+	// too, unless it only returns to what Previous came from. Files, Skipped and
+	// Warnings tell of those that are open. For a few entries of a large directory.
 	Late bool
 	// Want tells which of the files in a directory OpenDir opens. Nil: all.
 	Want func(path string) bool

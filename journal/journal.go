@@ -31,6 +31,8 @@ type Journal struct {
 	shelves []shelf // files that are not open yet
 	// shelvesBehind: what is on the shelves is before the present place.
 	shelvesBehind bool
+	ahead         aheadState
+	aheadFrom     location // where reading forward has begun
 
 	pool  *windowPool
 	cache *dataCache
@@ -153,12 +155,16 @@ func (j *Journal) detach() {
 	j.heap.list = j.heap.list[:0]
 	j.current = nil
 	j.pending = true
+	if j.ahead == aheadNow {
+		j.ahead, j.shelvesBehind = aheadDone, false
+	}
 }
 
 func (j *Journal) seek(loc location) {
 	j.loc = loc
 	j.caught, j.delivered, j.shelvesBehind = 0, nil, false
 	j.detach()
+	j.seekAhead()
 	for _, c := range j.files {
 		c.seq = 0
 	}

@@ -53,6 +53,12 @@ type Reader struct {
 // runs, and closed before j is refreshed or closed.
 func (j *Journal) NewReader() *Reader {
 	j.OpenAll()
+	return j.ReaderSoFar()
+}
+
+// ReaderSoFar is NewReader of the files that are open, for the places of a Journal
+// that goes no further: what ReadOptions.Late has left closed stays closed.
+func (j *Journal) ReaderSoFar() *Reader {
 	r := &Reader{want: j.want}
 	pool, cache, dec := &windowPool{max: poolWindows}, &dataCache{}, &blob.Decoder{}
 	for _, c := range j.files {

@@ -27,7 +27,9 @@ type shelved struct {
 // shelf is what is closed of one sequence, the newest last.
 type shelf struct {
 	closed []shelved
-	front  *cursor // the file that was opened last
+	front  *cursor // the file that was opened last, going back
+	passed int     // how many of closed end before where reading forward has begun
+	low    *cursor // the file that was opened last, going forward
 }
 
 // shelvedOf takes the name of an archive apart, as ArchiveName makes it.
@@ -81,12 +83,15 @@ func (j *Journal) shelve(paths []string) (open []string) {
 
 // shelvesReady opens what is wanted next in the direction, and reports whether it
 // opened any. Going back that is the next file of a shelf whose front has no more;
-// going on from an entry that was reached by going back, none.
+// going on from an entry that was reached by going back, none; for going forward from
+// a time see shelvesAhead.
 func (j *Journal) shelvesReady(dir direction) bool {
 	switch {
 	case len(j.shelves) == 0 || dir == down && j.shelvesBehind:
 		return false
-	case dir == down:
+	case dir == down && (j.ahead == aheadSoon || j.ahead == aheadNow):
+		return j.shelvesAhead()
+	case dir == down, j.ahead == aheadDone:
 		j.OpenAll()
 		return true
 	}
@@ -148,7 +153,7 @@ func (j *Journal) takeOff(path string) *cursor {
 // opened is in Skipped then.
 func (j *Journal) OpenAll() {
 	shelves := j.shelves
-	j.shelves = nil
+	j.shelves, j.ahead = nil, aheadNever
 	for _, s := range shelves {
 		for _, a := range s.closed {
 			j.takeOff(a.path)

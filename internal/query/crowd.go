@@ -77,9 +77,6 @@ func (s *shower) canShare() bool {
 func (s *shower) passShared(ctx context.Context) (err error) {
 	c := &crowd{s: s, count: min(runtime.GOMAXPROCS(0), maxWorkers)}
 	defer func() { c.end() }()
-	if c.own, err = c.newWorker(); err != nil {
-		return err
-	}
 	for first := true; ; first = false {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -88,6 +85,16 @@ func (s *shower) passShared(ctx context.Context) (err error) {
 		last, err := s.gather(b)
 		if err != nil && !last {
 			return err
+		}
+		if first {
+			reader := s.q.j.NewReader
+			if last {
+				reader = s.q.j.ReaderSoFar
+			}
+			var werr error
+			if c.own, werr = c.newWorker(reader()); werr != nil {
+				return werr
+			}
 		}
 		if first || c.count < 2 {
 			c.own.run(b)
@@ -125,12 +132,13 @@ func (s *shower) gather(b *batch) (last bool, err error) {
 	return false, nil
 }
 
-func (c *crowd) newWorker() (*worker, error) {
+func (c *crowd) newWorker(r *journal.Reader) (*worker, error) {
 	f, err := c.s.out.Fork()
 	if err != nil {
+		r.Close()
 		return nil, err
 	}
-	return &worker{s: c.s, r: c.s.q.j.NewReader(), f: f}, nil
+	return &worker{s: c.s, r: r, f: f}, nil
 }
 
 func (c *crowd) fresh() *batch {
@@ -154,7 +162,7 @@ func (c *crowd) hand(b *batch) error {
 		w := c.own // it has seen the first batch
 		if len(c.started) > 0 {
 			var err error
-			if w, err = c.newWorker(); err != nil {
+			if w, err = c.newWorker(c.s.q.j.NewReader()); err != nil {
 				return err
 			}
 		}
