@@ -41,14 +41,22 @@ type brief struct {
 // WriteAt opens the file without O_APPEND first. If that cannot be, the repair has
 // failed, and is tried again before the next write and by Close.
 func (b *brief) WriteAt(p []byte, off int64) (int, error) {
+	fix, err := b.second()
+	if err != nil {
+		return 0, err
+	}
+	return fix.WriteAt(p, off)
+}
+
+// second is the file without O_APPEND.
+func (b *brief) second() (fix vfs.File, err error) {
 	if b.fix == nil {
-		fix, err := reopen(b.File)
-		if err != nil {
-			return 0, err
+		if fix, err = reopen(b.File); err != nil {
+			return nil, err
 		}
 		b.fix = fix
 	}
-	return b.fix.WriteAt(p, off)
+	return b.fix, nil
 }
 
 // Close closes both.
@@ -72,11 +80,8 @@ func (w *Writer) openBrief(path string) *file {
 		return nil
 	}
 	f := &file{app: app, fix: &brief{File: app}, path: path, regular: true}
-	if w.via != "" { // the daemon gets two
-		f.fix = again(app)
-	}
 	f.names.Store(1)
-	if f.fix == nil || w.ready(f) != nil {
+	if w.ready(f) != nil {
 		f.close() //nolint:errcheck // it is opened once more
 		return nil
 	}

@@ -27,7 +27,8 @@ const maxAnswer = 64 << 10
 // other.
 type varlink struct {
 	socket string
-	files  []int // O_APPEND first; not owned
+	files  []int  // O_APPEND first; not owned
+	brief  *brief // gives the second when the daemon asks for it; nil: there are two
 
 	mu   sync.Mutex // held during a call
 	nc   *net.UnixConn
@@ -39,14 +40,31 @@ type varlink struct {
 // newConduit returns the way to the daemon at socket for f, which is open.
 func newConduit(socket string, f *file) (conduit, error) {
 	v := &varlink{socket: socket}
-	for _, file := range []any{f.app, f.fix} {
-		fd, ok := file.(interface{ Fd() uintptr })
-		if !ok {
-			return nil, errors.New("only a file of the machine can be handed to a daemon")
-		}
-		v.files = append(v.files, int(fd.Fd()))
+	v.brief, _ = f.fix.(*brief)
+	err := v.pass(f.app)
+	if err == nil && v.brief == nil {
+		err = v.pass(f.fix)
 	}
-	return v, nil
+	return v, err
+}
+
+// pass adds file to what is passed.
+func (v *varlink) pass(file any) error {
+	fd, ok := file.(interface{ Fd() uintptr })
+	if !ok {
+		return errors.New("only a file of the machine can be handed to a daemon")
+	}
+	v.files = append(v.files, int(fd.Fd()))
+	return nil
+}
+
+// both has the second descriptor passed, too.
+func (v *varlink) both() error {
+	fix, err := v.brief.second()
+	if err == nil {
+		v.brief, err = nil, v.pass(fix)
+	}
+	return err
 }
 
 // greet connects and passes the file.
@@ -75,17 +93,13 @@ func (v *varlink) connect(ctx context.Context) error {
 		nc.SetDeadline(time.Unix(1, 0)) //nolint:errcheck // fails only when closed
 	})
 	defer stop()
-	v.out = append(append(v.out[:0], lineCall...), "}}\x00"...)
-	n, _, err := v.nc.WriteMsgUnix(v.out, syscall.UnixRights(v.files...), nil)
-	if err == nil && n < len(v.out) {
-		_, err = v.nc.Write(v.out[n:])
-	}
-	if err == nil {
-		if _, err = v.answer(); err == nil && len(v.in) > 0 {
-			err = errUnasked
+	err = v.introduce()
+	var said *DaemonError
+	if errors.As(err, &said) && said.Errno == syscall.EINVAL && v.brief != nil { // it has not the file yet
+		if err = v.both(); err == nil {
+			err = v.introduce()
 		}
 	}
-	var said *DaemonError
 	switch {
 	case err == nil:
 		return nil
@@ -96,6 +110,21 @@ func (v *varlink) connect(ctx context.Context) error {
 		err = fmt.Errorf("the daemon takes no connection, or is ending: %w", err)
 	}
 	v.drop()
+	return err
+}
+
+// introduce passes the file. Called with mu held.
+func (v *varlink) introduce() error {
+	v.out = append(append(v.out[:0], lineCall...), "}}\x00"...)
+	n, _, err := v.nc.WriteMsgUnix(v.out, syscall.UnixRights(v.files...), nil)
+	if err == nil && n < len(v.out) {
+		_, err = v.nc.Write(v.out[n:])
+	}
+	if err == nil {
+		if _, err = v.answer(); err == nil && len(v.in) > 0 {
+			err = errUnasked
+		}
+	}
 	return err
 }
 

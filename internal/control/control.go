@@ -44,7 +44,7 @@ type Daemon interface {
 	// they came. It may append to the entries' fields.
 	Append(ctx context.Context, from Peer, entries []entry.Entry, level settle.Level) (Appended, error)
 	// OpenLines takes over two descriptors of a client's file, also with an error: one
-	// with O_APPEND, and one without for repair. An error that is a RefusedError says
+	// with O_APPEND, and one without for repair, or -1 if it has passed none. An error that is a RefusedError says
 	// what is wrong with them.
 	OpenLines(ctx context.Context, from Peer, appending, repairing int) (Lines, error)
 	// Status describes the daemon at this moment. It waits for nothing.

@@ -135,7 +135,8 @@ error NotReached (accepted: int, dropped: int, ack: string, errno: int, message:
 # Appends whole lines to a file of the client, which opens it with its own rights
 # and passes two descriptors with a call (SCM_RIGHTS): the first O_WRONLY or O_RDWR
 # with O_APPEND, the second O_RDWR without, for repair; both of the same regular
-# file. A message with descriptors begins with a sendmsg of its own. The calls that
+# file. The first alone will do while the daemon has the file open; else it is Refused,
+# and the next call may bring both. A message with descriptors begins with a sendmsg of its own. The calls that
 # follow on the connection are for that file, until another one brings descriptors.
 # lines are in UTF-8 and without newlines; data are whole lines of any bytes, in
 # base64, and come behind them. It answers when all lines that the connection has

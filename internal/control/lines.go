@@ -205,8 +205,6 @@ func (s *Server) takeFile(ctx context.Context, in call) (out reply, err error) {
 		return reply{}, nil
 	case in.passed.many:
 		return refuse("want two descriptors: there were more, or the daemon is out of them")
-	case len(in.passed.fds) != maxPassed:
-		return refuse("want two descriptors of the file, the first with O_APPEND, the second without: there is one")
 	}
 	c := in.conn
 	if !c.beginFile() {
@@ -214,7 +212,11 @@ func (s *Server) takeFile(ctx context.Context, in call) (out reply, err error) {
 		return outcome(err), err
 	}
 	fds := in.passed.take()
-	file, err := s.daemon.OpenLines(ctx, in.from, fds[0], fds[1])
+	repairing := -1
+	if len(fds) > 1 {
+		repairing = fds[1]
+	}
+	file, err := s.daemon.OpenLines(ctx, in.from, fds[0], repairing)
 	var refused RefusedError
 	switch {
 	case err == nil:

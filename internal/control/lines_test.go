@@ -39,13 +39,17 @@ type fakeLines struct {
 }
 
 func (d *fakeDaemon) OpenLines(_ context.Context, _ Peer, appending, repairing int) (Lines, error) {
-	defer syscall.Close(repairing)
+	passed := []int{appending}
+	if repairing >= 0 {
+		passed = append(passed, repairing)
+		defer syscall.Close(repairing)
+	}
 	defer syscall.Close(appending)
 	var st unix.Stat_t
 	if err := unix.Fstat(appending, &st); err != nil {
 		return nil, err
 	}
-	for _, fd := range []int{appending, repairing} {
+	for _, fd := range passed {
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
 			return nil, fmt.Errorf("descriptor %d is inherited by children: %w", fd, err)
 		}
@@ -178,7 +182,7 @@ func TestAppendLinesSaysWhatIsWrong(t *testing.T) {
 		want             string
 	}{
 		{"no descriptors", `"lines":["x"]`, nil, nil, `{"error":"dev.tidemark.Log.NoFile","parameters":{}}`},
-		{"one descriptor", `"lines":["x"]`, fds[:1], nil, refusal + `"want two`},
+		{"one descriptor of a file that is not open", `"lines":["x"]`, fds[:1], refused("the file is not open here"), refusal + `"the file is not open`},
 		{"three descriptors", `"lines":["x"]`, []int{fds[0], fds[1], fds[0]}, nil, refusal + `"want two`},
 		{"twenty descriptors", `"lines":["x"]`, slices.Repeat(fds, 10), nil, refusal + `"want two`},
 		{"refused", `"lines":["x"]`, fds, refused("a pipe"), refusal + `"a pipe"}}`},

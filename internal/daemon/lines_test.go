@@ -29,7 +29,8 @@ const linesVar = "TIDEMARK_TEST_LINES"
 type lineClient struct{ Socket, Path, ID string }
 
 func (c lineClient) run() error {
-	w, err := linelog.Dial(context.Background(), c.Socket, c.Path, linelog.Options{})
+	o := linelog.Options{Trailing: crc32.ChecksumIEEE([]byte(c.ID))%2 == 0} // some pass one descriptor
+	w, err := linelog.Dial(context.Background(), c.Socket, c.Path, o)
 	if err != nil {
 		return err
 	}
@@ -138,6 +139,46 @@ func TestDial(t *testing.T) {
 		if page := get(t, url(r.lines)+"metrics"); !strings.Contains(page, want) {
 			t.Errorf("/metrics lacks %s", want)
 		}
+	}
+}
+
+// TestDialOpensOnce: of short processes only the first opens the log a second time, for
+// the daemon; when the daemon has closed it the next one does.
+func TestDialOpensOnce(t *testing.T) {
+	p := newPlace(t)
+	r := start(t, p)
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func() (n int) { // by the clients and the daemon, which is this process
+		links, err := filepath.Glob("/proc/self/fd/*")
+		for _, link := range links {
+			if to, err := os.Readlink(link); err == nil && to == path {
+				n++
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	brief := linelog.Options{Trailing: true, CloseUnsynced: true}
+	for i, want := range []int{4, 5, 6} { // two for the daemon and two of the first; one each
+		w := dialLines(t, p, path, brief)
+		fmt.Fprintln(w, i)
+		if got := open(); got != want {
+			t.Errorf("client %d: %d descriptors, want %d", i, got, want)
+		}
+		defer w.Close()
+	}
+	other := dialLines(t, p, path, linelog.Options{})
+	fmt.Fprintln(other, "3")
+	if err := other.Sync(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if st := r.daemon.funnel.Stats(); st.Files != 1 || st.Clients != 4 {
+		t.Errorf("funnel: %+v", st)
 	}
 }
 

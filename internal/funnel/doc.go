@@ -1,8 +1,9 @@
 // Package funnel writes the lines of many processes to their files: each file has
 // one writer, however many clients and names it has.
 //
-// A client opens its file with its own rights and passes two descriptors. They are
-// looked at (the same regular file, flags, access modes), and the writer of that
+// A client opens its file with its own rights and passes two descriptors, or the first
+// alone if it believes that the file is open here: each open and close is a round trip or
+// two on a network file system. They are looked at (the same regular file, flags, access modes), and the writer of that
 // device and inode takes the lines. The funnel opens no path and starts no process.
 //
 // Nothing here waits for one file on behalf of another: all that may wait for a

@@ -107,7 +107,8 @@ func New(cfg Config) *Funnel {
 
 // Open returns the client's end of the file that appending and repairing are
 // descriptors of: the first with O_APPEND, the second without. It takes both over,
-// also with an error. It waits while the file is being opened or closed.
+// also with an error. It waits while the file is being opened or closed. Without the second
+// (-1) the file must be open already, by what another client has passed.
 //
 // Errors: a *RefusedError for other descriptors, ErrFull, ErrClosed, that of ctx, and
 // those of reading the end of the file.
@@ -129,7 +130,7 @@ func (fu *Funnel) Open(ctx context.Context, user uint32, appending, repairing in
 		return nil, err
 	}
 	for {
-		f, wait, err := fu.join(id, user)
+		f, wait, err := fu.join(id, user, repairing < 0)
 		switch {
 		case err != nil:
 			return nil, err
@@ -150,8 +151,8 @@ func (fu *Funnel) Open(ctx context.Context, user uint32, appending, repairing in
 }
 
 // join counts a client of the file, which the caller opens if it has no writer yet;
-// or says what to wait for before the next try.
-func (fu *Funnel) join(id inode, user uint32) (f *file, wait <-chan struct{}, err error) {
+// or says what to wait for before the next try. alone: the caller cannot open it.
+func (fu *Funnel) join(id inode, user uint32, alone bool) (f *file, wait <-chan struct{}, err error) {
 	fu.mu.Lock()
 	defer fu.mu.Unlock()
 	if fu.closed {
@@ -170,6 +171,9 @@ func (fu *Funnel) join(id inode, user uint32) (f *file, wait <-chan struct{}, er
 		f.clients++
 		fu.clients++
 		return f, nil, nil
+	}
+	if alone {
+		return nil, nil, errAlone
 	}
 	if own := fu.perUser[user] >= fu.cfg.FilesPerUser; own || len(fu.files) >= fu.cfg.Files {
 		old := fu.oldest(user, own)

@@ -341,3 +341,47 @@ func TestStuckFile(t *testing.T) {
 		t.Errorf("the stuck file has %q", got)
 	}
 }
+
+// TestOneDescriptor: who passes only the first joins a file that is open, and is told
+// else to pass both; no descriptor is left.
+func TestOneDescriptor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	fu := New(Config{Idle: time.Hour})
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := descriptors(t)
+	alone := func() (*Client, error) {
+		return fu.Open(t.Context(), 1, open1(t, path, unix.O_WRONLY|unix.O_APPEND), -1)
+	}
+	var refused *RefusedError
+	if _, err := alone(); !errors.As(err, &refused) || !strings.Contains(err.Error(), "pass a second descriptor") {
+		t.Errorf("not open: %v", err)
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+	first := join(t, fu, 0, path)
+	put(t, first, "one")
+	with := descriptors(t)
+	c, err := alone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, "two")
+	if _, err := fu.Open(t.Context(), 1, open1(t, path, unix.O_RDWR), -1); !errors.As(err, &refused) {
+		t.Errorf("without O_APPEND: %v", err)
+	}
+	first.Close()
+	put(t, c, "three")
+	if after := descriptors(t); after != with {
+		t.Errorf("%d descriptors, %d before", after, with)
+	}
+	c.Close()
+	if err := fu.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := read(t, path); got != "one\ntwo\nthree\n" {
+		t.Errorf("%q", got)
+	}
+}

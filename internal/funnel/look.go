@@ -19,16 +19,23 @@ func (e *RefusedError) Error() string { return "descriptors refused: " + e.reaso
 // Refused is the reason alone.
 func (e *RefusedError) Refused() string { return e.reason }
 
+// errAlone is for who passes one descriptor of a file that is not open.
+var errAlone = &RefusedError{reason: "the file is not open here: pass a second descriptor, without O_APPEND"}
+
 // look finds out which file the descriptors are of, and whether they are what a
 // client has to pass.
 //
-//	fcntl(F_GETFL), statx, each twice; fcntl(F_GET_SEALS)
+//	fcntl(F_GETFL), statx, of each; fcntl(F_GET_SEALS)
 func look(appending, repairing int) (inode, error) {
 	refuse := func(format string, args ...any) (inode, error) {
 		return inode{}, &RefusedError{reason: fmt.Sprintf(format, args...)}
 	}
 	var files [2]inode
-	for n, fd := range []int{appending, repairing} {
+	passed := []int{appending, repairing}
+	if repairing < 0 {
+		passed = passed[:1]
+	}
+	for n, fd := range passed {
 		which := [...]string{"first", "second"}[n]
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 		if err != nil {
@@ -57,7 +64,7 @@ func look(appending, repairing int) (inode, error) {
 		}
 		files[n] = inode{id.Dev, id.Ino}
 	}
-	if files[0] != files[1] {
+	if repairing >= 0 && files[0] != files[1] {
 		return refuse("the descriptors are of two files")
 	}
 	const sealed = unix.F_SEAL_WRITE | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_GROW
