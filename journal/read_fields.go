@@ -113,6 +113,7 @@ func (f *File) readField(off uint64, fs *fields, want *wanted, s *dataCacheSet) 
 	from := len(fs.arena)
 	arena, err := f.appendData(fs.arena, off, maxEntryBytes-fs.total)
 	if err != nil {
+		fs.total += f.dec.Spent
 		fs.bad++
 		f.warn(err)
 		return

@@ -116,8 +116,9 @@ func (f *File) readItems(h *entryHead, fs *fields) error {
 
 // appendData appends the payload, NAME=value, of the DATA object at off to dst,
 // uncompressed, if it has no more than limit bytes. On an error it returns dst
-// as it came.
+// as it came. f.dec.Spent is then what was decompressed in vain.
 func (f *File) appendData(dst []byte, off uint64, limit int) ([]byte, error) {
+	f.dec.Spent = 0
 	b, size, err := f.objectAt(off, object.Data, f.payloadOffset())
 	if err != nil {
 		return dst, err

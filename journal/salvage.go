@@ -334,6 +334,7 @@ func (s *salvage) soundData(f *File, off uint64) bool {
 	hash := object.U64(b, object.DataHash)
 	p, err := f.appendData(f.scratch[:0], off, int(min(s.budget, maxEntryBytes)))
 	if err != nil {
+		s.budget -= min(s.budget, uint64(f.dec.Spent))
 		return false
 	}
 	f.scratch = p[:0]

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal/internal/object"
 )
 
@@ -91,7 +93,7 @@ func TestCompressedFilesThatAreCut(t *testing.T) {
 		t.Error(err)
 	}
 	// That is told by what comes first: it is not unpacked.
-	size, broken, err := unpackInto(nil, io.MultiReader(strings.NewReader("no journal"), endless{}))
+	size, broken, err := unpackInto(nil, io.MultiReader(strings.NewReader("no journal"), endless{}), maxUnpacked)
 	if size != 0 || !errors.Is(broken, errNotPacked) || err != nil {
 		t.Error(size, broken, err)
 	}
@@ -136,5 +138,90 @@ func TestCompressedBombs(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
 		t.Errorf("%d bytes allocated", n)
+	}
+}
+
+// A compressed journal that fills the temporary directory is refused as soon as that
+// is known: with its header when that says so, else before the room is used up.
+func TestCompressedFilesWithoutRoom(t *testing.T) {
+	out, err := os.CreateTemp(t.TempDir(), "")
+	readerMust(t, err)
+	defer out.Close()
+	b := bytes.Clone(vSmall(t, Flavour{}).b[:object.HeaderSize254])
+	h := decodeHeader(b)
+	const room = 8 << 20
+	for name, c := range map[string]struct {
+		arena, tail, table uint64
+		want               error
+		most               int64
+	}{
+		"said":         {1 << 30, 512 << 20, h.DataHashTableSize, syscall.ENOSPC, 0},
+		"not said":     {1 << 30, 4 << 20, h.DataHashTableSize, syscall.ENOSPC, room},
+		"4 GiB":        {4 << 30, 4 << 20, h.DataHashTableSize, errPackedSizes, 0},
+		"overflow":     {1<<64 - 64, 4 << 20, h.DataHashTableSize, errPackedSizes, 0},
+		"last object":  {2 << 20, 4 << 20, h.DataHashTableSize, errPackedSizes, 0},
+		"large tables": {1 << 30, 512 << 20, 2 << 30, errPackedSizes, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			readerMust(t, out.Truncate(0))
+			object.PutU64(b, object.HdrArenaSize, c.arena)
+			object.PutU64(b, object.HdrTailObjectOffset, c.tail)
+			object.PutU64(b, object.HdrDataHashTableSize, c.table)
+			noise := io.MultiReader(bytes.NewReader(b), filled{})
+			_, broken, err := unpackInto(out, noise, room)
+			if !errors.Is(errors.Join(broken, err), c.want) {
+				t.Errorf("%v, %v; want %v", broken, err, c.want)
+			}
+			if st, err := out.Stat(); err != nil || st.Size() > c.most {
+				t.Errorf("%d bytes written, %v", st.Size(), err)
+			}
+		})
+	}
+}
+
+type filled struct{}
+
+func (filled) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// What is decompressed in vain counts: a scan's budget and the bound of an entry pay
+// for it.
+func TestFailedDecompressionsAreCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.journal")
+	w := create(t, path, Options{MaxSize: MinMaxSize})
+	const size = 100_000
+	e := wFields("BIG=" + strings.Repeat("all the same ", size)[:size-4])
+	_, _, err := w.Append(t.Context(), []entry.Entry{e})
+	readerMust(t, errors.Join(err, w.Close()))
+	b := fileBytes(t, path)
+	off := uint64(0)
+	openSample(t, ReadOptions{}, path).Files()[0].walkObjects(func(at uint64, _ object.Type) {
+		if b[at+object.ObjFlags] == object.CompressedZSTD {
+			off = at
+			b[at+object.U64(b, int(at)+object.ObjSize)-1] ^= 0xff
+		}
+	})
+	f, err := NewFile(bytes.NewReader(b), func() int64 { return int64(len(b)) }, "damaged")
+	readerMust(t, err)
+	s := f.newWalk()
+	before := s.budget
+	if s.soundData(f, off) || before-s.budget != size {
+		t.Errorf("object %x took %d of the budget, want %d", off, before-s.budget, size)
+	}
+	var fs fields
+	f.readField(off, &fs, nil, nil)
+	if fs.bad != 1 || fs.total != size {
+		t.Errorf("%d fields bad, %d bytes of the entry; want 1, %d", fs.bad, fs.total, size)
+	}
+	// One that is refused before has cost nothing.
+	b[off+object.ObjFlags] = object.CompressedXZ
+	f.forget()
+	f.readField(off, &fs, nil, nil)
+	if fs.bad != 2 || fs.total != size {
+		t.Errorf("%d fields bad, %d bytes of the entry; want 2, %d", fs.bad, fs.total, size)
 	}
 }

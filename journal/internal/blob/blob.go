@@ -45,6 +45,10 @@ const (
 // Decoder decompresses payloads and reuses its memory. The zero value is ready.
 // It is not safe for concurrent use.
 type Decoder struct {
+	// Spent is what the last Decompress has decoded in bytes, or may have when it
+	// failed: what a caller who bounds the work has to count.
+	Spent int
+
 	zstd *zstd.Decoder
 }
 
@@ -57,13 +61,14 @@ func (d *Decoder) Decompress(dst []byte, flags byte, src []byte, limit int) ([]b
 	if limit <= 0 || limit > MaxSize {
 		limit = MaxSize
 	}
+	d.Spent = 0
 	switch flags & object.CompressedAny {
 	case object.CompressedZSTD:
 		return d.decompressZSTD(dst, src, limit)
 	case object.CompressedLZ4:
-		return decompressLZ4(dst, src, limit)
+		return d.decompressLZ4(dst, src, limit)
 	case object.CompressedXZ:
-		return decompressXZ(dst, src, limit)
+		return d.decompressXZ(dst, src, limit)
 	default:
 		return dst, fmt.Errorf("decompress: %w %#x", ErrFlags, flags)
 	}
@@ -94,6 +99,7 @@ func (d *Decoder) decompressZSTD(dst, src []byte, limit int) ([]byte, error) {
 		}
 		d.zstd = z
 	}
+	d.Spent = size
 	out, err := d.zstd.DecodeAll(src, dst)
 	if err != nil {
 		return dst, fmt.Errorf("decompress zstd: %w: %w", ErrCorrupt, err)
@@ -104,7 +110,7 @@ func (d *Decoder) decompressZSTD(dst, src []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-func decompressLZ4(dst, src []byte, limit int) ([]byte, error) {
+func (d *Decoder) decompressLZ4(dst, src []byte, limit int) ([]byte, error) {
 	if len(src) <= lz4HeaderSize {
 		return dst, fmt.Errorf("decompress lz4: %w: too short", ErrCorrupt)
 	}
@@ -116,6 +122,7 @@ func decompressLZ4(dst, src []byte, limit int) ([]byte, error) {
 	if size == 0 || size > len(block)*lz4MaxRatio { // the decoder reads before an empty slice
 		return dst, fmt.Errorf("decompress lz4: %w: %d bytes cannot hold %d", ErrCorrupt, len(block), size)
 	}
+	d.Spent = size
 	out := grow(dst, size)
 	n, err := lz4.UncompressBlock(block, out[len(dst):])
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	xzFilterLZMA2 = 0x21
 )
 
-func decompressXZ(dst, src []byte, limit int) ([]byte, error) {
+func (d *Decoder) decompressXZ(dst, src []byte, limit int) ([]byte, error) {
 	size, err := scanXZ(src, limit)
 	if err != nil {
 		return dst, fmt.Errorf("decompress xz: %w", err)
@@ -30,6 +30,7 @@ func decompressXZ(dst, src []byte, limit int) ([]byte, error) {
 	if err != nil {
 		return dst, fmt.Errorf("decompress xz: %w: %w", ErrCorrupt, err)
 	}
+	d.Spent = size
 	out := grow(dst, size)
 	if _, err := io.ReadFull(r, out[len(dst):]); err != nil {
 		return dst, fmt.Errorf("decompress xz: %w: %w", ErrCorrupt, err)
