@@ -58,6 +58,7 @@ type access struct {
 	m     []byte // the mapping; nil: windows
 	lazy  bool   // to be mapped when mapAfter windows have been read
 	loads int    // windows read, while lazy
+	short bool   // a read has found the file shorter than end
 	pool  *windowPool
 	slots []*window // windowSlots, made with the first
 	spill []byte    // for what lies across windows
@@ -65,6 +66,12 @@ type access struct {
 
 // errBeyond says that the file ends before the bytes asked for.
 var errBeyond = errors.New("beyond the end of the file")
+
+// shorter is errBeyond for what was there when end was set.
+func (a *access) shorter() error {
+	a.short = true
+	return errBeyond
+}
 
 // at returns the n bytes at off. It fails with errBeyond or the error of the
 // read, and allocates no more than the file has bytes.
@@ -90,7 +97,7 @@ func (a *access) atSlow(off, n uint64) ([]byte, error) {
 		}
 		i := off & (windowSize - 1)
 		if i+n > uint64(w.n) {
-			return nil, errBeyond
+			return nil, a.shorter()
 		}
 		return w.buf[i : i+n : i+n], nil
 	}
@@ -106,7 +113,7 @@ func (a *access) atSlow(off, n uint64) ([]byte, error) {
 		i := off & (windowSize - 1)
 		part := min(n, windowSize-i)
 		if i+part > uint64(w.n) {
-			return nil, errBeyond
+			return nil, a.shorter()
 		}
 		a.spill = append(a.spill, w.buf[i:i+part]...)
 		off += part
@@ -131,7 +138,10 @@ func (a *access) readLarge(off, n uint64) ([]byte, error) {
 		a.spill = a.spill[:have+part]
 		got, err := a.r.ReadAt(a.spill[have:], int64(off))
 		if got < part {
-			return nil, readError(err)
+			if err = readError(err); errors.Is(err, errBeyond) {
+				err = a.shorter()
+			}
+			return nil, err
 		}
 		off += uint64(part)
 		n -= uint64(part)

@@ -129,3 +129,52 @@ func TestFileShrinksInAScan(t *testing.T) {
 		t.Errorf("%d entries, want 499: %v", n, j.Warnings())
 	}
 }
+
+// cutFor is a file of which, for some reads of what is behind a place, that is not there.
+type cutFor struct {
+	*bytes.Reader
+	at    int64
+	reads int
+}
+
+func (c *cutFor) ReadAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) <= c.at || c.reads == 0 {
+		return c.Reader.ReadAt(p, off)
+	}
+	c.reads--
+	n, _ := c.Reader.ReadAt(p[:max(c.at-off, 0)], off)
+	return n, io.EOF
+}
+
+// A file that is cut while it is scanned, and has grown again when the scan ends, is
+// scanned again; one that goes on so is said to be.
+func TestFileCutWhileItIsScanned(t *testing.T) {
+	b := damageSample(t)
+	objects := layoutOf(t, b)
+	object.PutU64(b, object.HdrEntryArrayOffset, 8) // it has to be scanned
+	at := int64(objects[len(objects)/2].off)
+	want := uint64(0)
+	for _, reads := range []int{0, 1, 1 << 30} {
+		c := &cutFor{bytes.NewReader(b), at, 0}
+		f, err := NewFile(c, func() int64 { return int64(len(b)) }, "cut")
+		readerMust(t, err)
+		c.reads = reads
+		f.forget()
+		f.ready()
+		n, said := f.Entries(), false
+		for _, w := range f.Warnings() {
+			said = said || errors.Is(w, ErrTruncated)
+		}
+		switch endless := reads == 1<<30; {
+		case reads == 0:
+			want = n
+		case endless && (n >= want || !said):
+			t.Errorf("%d entries of %d in a file that stays cut: %v", n, want, f.Warnings())
+		case !endless && (n != want || said):
+			t.Errorf("cut for %d reads: %d entries, want %d: %v", reads, n, want, f.Warnings())
+		}
+	}
+	if want < 10 {
+		t.Errorf("%d entries", want)
+	}
+}

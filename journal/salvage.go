@@ -75,18 +75,29 @@ func (f *File) damaged(err error) error {
 	return errRenumbered
 }
 
-// startSalvage scans the file; from now on its entries are those found.
+// startSalvage scans the file; from now on its entries are those found. A file that
+// was cut while it was scanned, and has grown again since, is scanned once more.
 func (f *File) startSalvage() {
-	// It may have become shorter since the last Refresh.
-	f.end = min(f.end, uint64(max(f.size(), 0)))
-	f.salvaged = f.newWalk()
 	f.renumbered++
-	f.salvageMore()
-	f.salvageListed()
+	if f.scan(); f.short {
+		f.forget()
+		if f.scan(); f.short {
+			f.warn(f.errorf(f.salvaged.next, ErrTruncated, "cut while it was scanned: there may be more"))
+		}
+	}
 	s := f.salvaged
 	s.done = true
 	f.warn(f.errorf(0, ErrCorrupt, "scanned: %d entries of %d, %d damaged, %d gaps of %d bytes together",
 		len(s.index), f.hdr.NEntries, s.bad, s.gaps, s.lost))
+}
+
+// scan goes through the file once; f.short tells that it was cut meanwhile.
+func (f *File) scan() {
+	// It may have become shorter since the last Refresh.
+	f.end, f.short = min(f.end, uint64(max(f.size(), 0))), false
+	f.salvaged = f.newWalk()
+	f.salvageMore()
+	f.salvageListed()
 }
 
 // salvageMore goes on with the scan where it ended.
