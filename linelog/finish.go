@@ -180,7 +180,9 @@ func (w *Writer) compress(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = encode(&offsetWriter{f: to}, io.NewSectionReader(from, 0, size))
+	if err = own(to, st); err == nil {
+		err = encode(&offsetWriter{f: to}, io.NewSectionReader(from, 0, size))
+	}
 	if err == nil {
 		err = unused(from, size)
 	}

@@ -1,6 +1,7 @@
 package linelog
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -61,4 +62,43 @@ func TestSyncInADirectoryThatMayNotBeRead(t *testing.T) {
 		}
 	}()
 	<-done
+}
+
+// The file that a rotation begins, and a compressed archive, belong to whom the file
+// before belonged to.
+func TestRotateKeepsTheOwner(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	path := filepath.Join(t.TempDir(), "log")
+	w, err := Open(path, Options{Rotate: Rotation{Size: 1 << 30, Keep: 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owned := func(name string) {
+		t.Helper()
+		var st unix.Stat_t
+		if err := unix.Stat(name, &st); err != nil || st.Uid != 65534 || st.Gid != 65533 || st.Mode&0o777 != 0o640 {
+			t.Errorf("%s: %d:%d, mode %o, %v", name, st.Uid, st.Gid, st.Mode, err)
+		}
+	}
+	if err := errors.Join(os.Chmod(path, 0o640), os.Chown(path, 65534, 65533)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if pos, err := w.Append(t.Context(), []byte("x\n")); err != nil || w.Wait(t.Context(), pos, settle.Appended) != nil || w.Rotate() != nil {
+			t.Fatal(err)
+		}
+		owned(path)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	archives, err := filepath.Glob(path + ".*")
+	if len(archives) != 2 || err != nil {
+		t.Errorf("archives %v, %v", archives, err)
+	}
+	for _, a := range archives {
+		owned(a)
+	}
 }

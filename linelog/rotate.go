@@ -274,6 +274,7 @@ func (w *Writer) rotateIfDue(n int) {
 func (w *Writer) rotate() error {
 	before := w.f
 	path, perm, renamed := before.path, w.o.Perm, false
+	var was fs.FileInfo
 	w.rot.path = path
 	archive := before.archive // it has one already if its name could not be given back
 	if before.app.IsAt(path) {
@@ -284,7 +285,7 @@ func (w *Writer) rotate() error {
 		case !st.Mode().IsRegular():
 			return fmt.Errorf("rotate: %s: %w", path, errLink)
 		}
-		perm = st.Mode().Perm()
+		was, perm = st, st.Mode().Perm()
 		name, err := w.toArchive(path)
 		switch {
 		case before.app.IsAt(name): // also if it was done and an error told
@@ -295,6 +296,9 @@ func (w *Writer) rotate() error {
 		default: // somebody has put another file there just before: theirs
 			w.o.FS.RenameNew(name, path) //nolint:errcheck // then its lines are in an archive
 		}
+	}
+	if renamed {
+		w.makeOwned(path, was)
 	}
 	f, err := w.openPath(path, perm)
 	if err == nil && !f.regular {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -331,6 +332,20 @@ func (f *osFile) SyncFS() error {
 // Chmod is fchmod(2).
 func (f *osFile) Chmod(mode fs.FileMode) error {
 	return f.error("chmod", retry(func() error { return unix.Fchmod(f.fd, uint32(mode.Perm())) }))
+}
+
+// Chown is fchown(2); -1 leaves one as it is.
+func (f *osFile) Chown(uid, gid int) error {
+	return f.error("chown", retry(func() error { return unix.Fchown(f.fd, uid, gid) }))
+}
+
+// Owner is the user and the group that a file belongs to, as Stat has told of it.
+func Owner(of fs.FileInfo) (uid, gid int, ok bool) {
+	st, ok := of.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(st.Uid), int(st.Gid), true
 }
 
 func (f *osFile) SetXattr(name string, value []byte) error {
