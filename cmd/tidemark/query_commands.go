@@ -38,17 +38,19 @@ func (a *queryArgs) runCommand(ctx context.Context, stderr io.Writer) (done bool
 		if err := rotateOut(ctx, "", stderr); err != nil {
 			return true, err
 		}
-		if len(a.dirs) == 0 { // whoever has rotated is whose archives go
-			if a.data, err = daemonData(ctx, "", stderr); err != nil {
-				return true, err
-			}
-		}
 	} else if method := a.action.daemonMethod(); method != "" {
 		_, err := command(ctx, "", method, stderr)
 		return true, err
 	}
 	switch a.action {
 	case actVacuum, actRotateVacuum:
+		// Whoever has rotated, or is named, is whose archives go.
+		named := a.action == actRotateVacuum || environment().Getenv("TIDEMARK_RUN") != ""
+		if named && len(a.dirs) == 0 && len(a.files) == 0 {
+			if a.data, err = daemonData(ctx, "", stderr); err != nil {
+				return true, err
+			}
+		}
 		return true, a.runVacuum(stderr)
 	case actVerify:
 		return true, a.runVerify(ctx, stderr)
