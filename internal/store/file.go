@@ -29,6 +29,8 @@ type file struct {
 	gone    atomic.Bool           // somebody has removed it; failed is set too
 	told    atomic.Bool           // a Synchronize has returned that error
 	marked  atomic.Bool           // the file says that a sync has failed
+
+	unshared atomic.Bool // its user may not read it yet: the disk was full
 }
 
 // reopen goes on with a file that was closed. One from the future, whose last

@@ -70,6 +70,7 @@ func (s *Store) turn() time.Duration {
 	s.findRemoved()
 	s.markFailed()
 	next = min(next, s.rotateDue())
+	next = min(next, s.shareAgain())
 	if next > retryPause {
 		next = min(next, s.closeIdle())
 	}
@@ -160,6 +161,9 @@ func (s *Store) nameOld(r retired) (leaving, error) {
 	if name := filepath.Base(r.old.w.Path()); name != r.slot.base+".journal" && !IsPrepared(name) {
 		return gone, nil
 	}
+	if r.old.unshared.Load() {
+		s.share(r.old, r.slot)
+	}
 	err := r.old.w.Rename(filepath.Join(s.dir, s.lastName(r.slot.base, r.old, gone.aside)))
 	if errors.Is(err, fs.ErrNotExist) {
 		r.old.markGone()
@@ -180,9 +184,7 @@ func (s *Store) lastName(base string, f *file, aside bool) string {
 
 // name makes a prepared file visible as the current one of its slot.
 func (s *Store) name(f *file, sl *slot) error {
-	if sl.uid != 0 {
-		s.allow(f.w.Path(), sl.uid)
-	}
+	s.share(f, sl)
 	return f.w.Rename(filepath.Join(s.dir, sl.base+".journal"))
 }
 

@@ -7,6 +7,7 @@ import (
 	"os/user"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/tidemark-log/tidemark/internal/vfs"
 )
@@ -80,8 +81,9 @@ func readerGroup() (gid int, ok bool) {
 }
 
 // allow lets the user uid read the file path, by an ACL where the file system
-// has them. It does not wait for the disk.
-func (s *Store) allow(path string, uid uint32) {
+// has them. It does not wait for the disk. later tells that the disk was full, so that
+// it may do another time.
+func (s *Store) allow(path string, uid uint32) (later bool) {
 	f, err := s.fs.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err == nil {
 		err = errors.Join(f.SetXattr("system.posix_acl_access", acl(uid)), f.Close())
@@ -89,6 +91,33 @@ func (s *Store) allow(path string, uid uint32) {
 	if err != nil && !errors.Is(err, syscall.EOPNOTSUPP) && !errors.Is(err, syscall.ENOSYS) {
 		s.saySeldom("let user "+strconv.FormatUint(uint64(uid), 10)+" read its file", err)
 	}
+	return outOfSpace(err)
+}
+
+// share lets the user of sl read f, now or, when the disk is full, later: see
+// shareAgain.
+func (s *Store) share(f *file, sl *slot) {
+	if sl.uid != 0 {
+		f.unshared.Store(s.allow(f.w.Path(), sl.uid))
+	}
+}
+
+// shareAgain is share of the current files for which the disk was full. It returns how
+// long until the next try.
+func (s *Store) shareAgain() time.Duration {
+	next := never
+	for _, sl := range s.slots() {
+		f := sl.shown.Load()
+		if f == nil || !f.unshared.Load() {
+			continue
+		}
+		if s.share(f, sl); f.unshared.Load() {
+			next = retryPause
+		} else {
+			s.progress.ring()
+		}
+	}
+	return next
 }
 
 // acl is rw for the owner, r for the user uid and for the group, nothing for

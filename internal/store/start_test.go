@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -350,6 +351,43 @@ func TestFilesAreForTheirReaders(t *testing.T) {
 	}
 	if _, err := syscall.Getxattr(filepath.Join(s.dir, "system.journal"), "system.posix_acl_access", b); !errors.Is(err, syscall.ENODATA) {
 		t.Errorf("system.journal has an ACL: %v", err)
+	}
+}
+
+// TestFullDiskOnlyDelaysTheReader: a user whose file could not be opened to it, since
+// the disk was full, reads it as soon as there is room.
+func TestFullDiskOnlyDelaysTheReader(t *testing.T) {
+	fsys := &hookfs.FS{}
+	full := true
+	var mu sync.Mutex
+	fsys.Set(func(op, _ string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if op == "setxattr" && full {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	cfg := testConfig(t.TempDir(), fsys)
+	cfg.Split = true
+	s, _, f := appended(t, cfg, 1000)
+	if !f.unshared.Load() {
+		t.Fatal("the file is taken to be open to its user")
+	}
+	mu.Lock()
+	full = false
+	mu.Unlock()
+	s.janitor.Ring()
+	for changed := s.progress.C(); f.unshared.Load(); changed = s.progress.C() {
+		<-changed
+	}
+	b := make([]byte, 256)
+	n, err := syscall.Getxattr(f.w.Path(), "system.posix_acl_access", b)
+	if errors.Is(err, syscall.EOPNOTSUPP) {
+		t.Skip("the file system of the temporary directory has no ACLs")
+	}
+	if err != nil || string(b[:n]) != string(acl(1000)) {
+		t.Errorf("ACL % x, %v; want % x", b[:n], err, acl(1000))
 	}
 }
 

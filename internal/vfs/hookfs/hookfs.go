@@ -19,7 +19,7 @@ type FS struct {
 
 // Set has hook asked before each call that opens or changes something; its error
 // is the call's, which is not made then. op is create, open, rename, syncdir,
-// write, append, allocate, truncate, datasync or sync; name is that with which the
+// write, append, allocate, truncate, setxattr, datasync or sync; name is that with which the
 // file was opened, of a rename the one that it had. Nil: every call is made. It may
 // be called concurrently, and so is hook.
 func (h *FS) Set(hook func(op, name string) error) {
@@ -125,6 +125,13 @@ func (f *file) Allocate(off, n int64) error {
 		return err
 	}
 	return f.File.Allocate(off, n)
+}
+
+func (f *file) SetXattr(name string, value []byte) error {
+	if err := f.fs.ask("setxattr", f.Name()); err != nil {
+		return err
+	}
+	return f.File.SetXattr(name, value)
 }
 
 func (f *file) Datasync() error {
