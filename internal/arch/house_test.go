@@ -8,6 +8,7 @@ func TestHouse(t *testing.T) {
 		t.Fatalf("found %d Go files: is this the repository?", len(all))
 	}
 	rules := map[string]func([]*source) []string{
+		"blind":      checkBlind,
 		"floors":     checkFloors,
 		"size":       checkSize,
 		"goroutines": checkGo,

@@ -18,7 +18,7 @@ type ruleCase struct {
 // neighbours that do not. The complaints about stale entries of the tables are
 // left out.
 func TestRulesNotice(t *testing.T) {
-	for _, tt := range slices.Concat(floorCases(), sizeCases(), goCases(), globalCases(), wordCases(), commentCases()) {
+	for _, tt := range slices.Concat(floorCases(), blindCases(), sizeCases(), goCases(), globalCases(), wordCases(), commentCases()) {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := parseSource(tt.path, tt.text)
 			if err != nil {
