@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/vfs"
+	"github.com/tidemark-log/tidemark/journal/internal/object"
 )
 
 // xattrFS keeps the attributes of its one file in memory, up to room of them.
@@ -80,5 +83,50 @@ func TestForeign(t *testing.T) {
 	x.set = nil
 	if Foreign(&xattrFile{fs: x}) {
 		t.Error("a file without attributes is foreign")
+	}
+}
+
+// Flags that this package does not know: of the compatible ones a reader takes no
+// notice, and a writer refuses the file; the others nobody reads past.
+func TestUnknownFlags(t *testing.T) {
+	good := sampleBytes(t, "r-11")
+	path := filepath.Join(t.TempDir(), "a.journal")
+	readerMust(t, os.WriteFile(path, good, 0o600))
+	want := export(t, openSample(t, ReadOptions{}, path), down)
+	for _, c := range []struct {
+		name string
+		at   int
+		flag byte
+		read error
+	}{
+		{"sealed continuously", object.HdrCompatible, object.CompatibleSealedContinuous, nil},
+		{"compatible 8", object.HdrCompatible, 8, nil},
+		{"compatible 2^31", object.HdrCompatible + 3, 0x80, nil},
+		{"incompatible 32", object.HdrIncompatible, 32, ErrUnsupported},
+		{"incompatible 2^31", object.HdrIncompatible + 3, 0x80, ErrUnsupported},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := bytes.Clone(good)
+			b[c.at] |= c.flag
+			readerMust(t, os.WriteFile(path, b, 0o600))
+			f, err := OpenFile(path)
+			if !errors.Is(err, c.read) {
+				t.Errorf("OpenFile: %v, want %v", err, c.read)
+			}
+			if err == nil {
+				readerMust(t, f.Close())
+				j := openSample(t, ReadOptions{}, path)
+				if got := export(t, j, down); got != want || len(j.Warnings()) > 0 {
+					t.Errorf("%d bytes read, want %d: %v", len(got), len(want), j.Warnings())
+				}
+			}
+			if w, err := OpenWriter(path, Options{}); !errors.Is(err, ErrFlags) {
+				t.Errorf("OpenWriter: %v, want %v", err, ErrFlags)
+				_ = w.Close()
+			}
+			if after := fileBytes(t, path); !bytes.Equal(after, b) {
+				t.Error("the file was changed")
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -132,4 +133,59 @@ func TestLastSyncFails(t *testing.T) {
 	if len(files) != 1 || !strings.HasPrefix(files[0].Name(), "remote-p@") || !strings.HasSuffix(files[0].Name(), "-0000000000000002.journal~") || told != 1 {
 		t.Errorf("left %v, the store is told %d times", files, told)
 	}
+}
+
+// TestArchivedWaitsForTheDisk: what was rotated is ARCHIVED in its header when Archived
+// returns, not before the syncs of that are done, and no longer than its caller wants.
+func TestArchivedWaitsForTheDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := &hookfs.FS{}
+		r := newRig(t, func(c *Config) { c.FS = fsys })
+		defer r.Close() // within the bubble
+		tk, _, err := r.Append(t.Context(), "p", entries(boot1, 100, "m"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tk.Wait(t.Context(), settle.Synced); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Archived(t.Context()); err != nil {
+			t.Errorf("Archived with nothing rotated = %v", err)
+		}
+		release := fsys.HoldSyncs()
+		if err := r.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		archived := make(chan error, 1)
+		go func() { archived <- r.Archived(ctx) }()
+		synctest.Wait()
+		select {
+		case err := <-archived:
+			t.Errorf("Archived = %v while the sync is held", err)
+		default:
+			why := errors.New("long enough")
+			cancel(why)
+			if err := <-archived; !errors.Is(err, why) {
+				t.Errorf("Archived = %v, want %v", err, why)
+			}
+		}
+		release()
+		if err := r.Archived(t.Context()); err != nil {
+			t.Errorf("Archived behind the sync = %v", err)
+		}
+		paths, err := filepath.Glob(filepath.Join(r.dir, "remote-p@*.journal"))
+		if len(paths) != 1 || err != nil {
+			t.Fatal(paths, err)
+		}
+		f, err := journal.OpenFile(paths[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if h := f.Header(); h.State != journal.StateArchived {
+			t.Errorf("the file is %v behind Archived", h.State)
+		}
+	})
 }
