@@ -26,13 +26,14 @@ type crowd struct {
 }
 
 // plan takes in a sync that took so long, and tells for how many answers to wait before
-// the next, and how long, when so many have been sent and are due again. 0: for none.
-func (c *crowd) plan(sent, due int, took time.Duration) (want int, limit time.Duration) {
+// the next, and how long, when there are so many clients, of whom so many were answered
+// and so many have asked again. 0: for none.
+func (c *crowd) plan(all, sent, due int, took time.Duration) (want int, limit time.Duration) {
 	if c.smooth == 0 {
 		c.smooth = took
 	}
 	c.smooth += (took - c.smooth) / smoothing
-	want, limit = sent+due, c.smooth/gatherPart
+	want, limit = all, c.smooth/gatherPart
 	if c.smooth < shortSync {
 		want, limit = min(want, gatherMost), gatherTime
 		if want < gatherFrom {
@@ -60,12 +61,12 @@ func (c *crowd) result(before, after, want int) {
 	c.skip = c.missed
 }
 
-// gather waits for clients that have just been answered, so many, after a sync that
-// took so long.
-func (b *outbox) gather(sent int, took time.Duration) {
+// gather waits for clients that have just been answered, so many of all, after a sync
+// that took so long.
+func (b *outbox) gather(all, sent int, took time.Duration) {
 	b.mu.Lock()
 	before := len(b.due)
-	want, limit := b.crowd.plan(sent, before, took)
+	want, limit := b.crowd.plan(all, sent, before, took)
 	b.want = want
 	b.mu.Unlock()
 	if want == 0 {

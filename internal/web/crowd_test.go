@@ -32,18 +32,22 @@ func TestPlanOfAGather(t *testing.T) {
 		{"enough, short", 100, 64, 100 * time.Microsecond, 0, 0},
 	} {
 		var c crowd
-		if want, limit := c.plan(tt.sent, tt.due, tt.sync); want != tt.want || limit != tt.limit {
+		if want, limit := c.plan(tt.sent+tt.due, tt.sent, tt.due, tt.sync); want != tt.want || limit != tt.limit {
 			t.Errorf("%s: %d for %s, want %d for %s", tt.name, want, limit, tt.want, tt.limit)
 		}
 	}
 }
 
-// After gathers in vain fewer syncs are gathered for, until one was not in vain.
+// A gather is for all clients and no more. After gathers in vain fewer syncs are gathered for, until one was not in vain.
 func TestGathersInVain(t *testing.T) {
+	var quick crowd // some have asked again while others were answered: nobody is there twice
+	if want, _ := quick.plan(20, 20, 5, time.Second); want != 20 {
+		t.Errorf("a gather for %d of 20 clients", want)
+	}
 	var c crowd
 	gathers := 0
 	for range 100 {
-		if want, _ := c.plan(10, 0, time.Second); want > 0 {
+		if want, _ := c.plan(10, 10, 0, time.Second); want > 0 {
 			gathers++
 			c.result(0, 0, want)
 		}
@@ -53,7 +57,7 @@ func TestGathersInVain(t *testing.T) {
 	}
 	c.skip = 0
 	c.result(0, 5, 10)
-	if want, _ := c.plan(10, 0, time.Second); want == 0 {
+	if want, _ := c.plan(10, 10, 0, time.Second); want == 0 {
 		t.Error("no gather after one that was not in vain")
 	}
 }

@@ -62,8 +62,8 @@ func (b *outbox) run() {
 		list, ended := b.take(free)
 		switch {
 		case len(list) > 0:
-			took := b.settle(list)
-			b.gather(len(list), took)
+			took, due := b.settle(list)
+			b.gather(len(list)+due, len(list), took)
 		case ended:
 			b.rests.Wait()
 			return
@@ -99,7 +99,8 @@ func (b *outbox) add(c *lateConn, pos linelog.Pos) bool {
 
 // settle waits for the lines of a list and sends its answers. Each is asked for
 // itself when the last has been synced: of a file that was set aside some may be lost.
-func (b *outbox) settle(list []dueAnswer) (took time.Duration) {
+// It returns how long the sync took, and how many had become due when it ended.
+func (b *outbox) settle(list []dueAnswer) (took time.Duration, due int) {
 	last := list[0].pos
 	for i := range list {
 		last = max(last, list[i].pos)
@@ -108,6 +109,9 @@ func (b *outbox) settle(list []dueAnswer) (took time.Duration) {
 	begin := time.Now()
 	failed := waitSynced(ctx, log, last)
 	took = time.Since(begin)
+	b.mu.Lock()
+	due = len(b.due) // before those who are answered now ask again
+	b.mu.Unlock()
 	if failed != nil {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
@@ -123,7 +127,7 @@ func (b *outbox) settle(list []dueAnswer) (took time.Duration) {
 		}
 		list[i].c.send(err)
 	}
-	return took
+	return took, due
 }
 
 // end has run return when everything due is sent, and waits for that until ctx ends.
