@@ -105,11 +105,8 @@ func dollars(tree *syntax.Regexp) *syntax.Regexp {
 // Match reports whether the pattern is found in b.
 func (p *Pattern) Match(b []byte) bool {
 	if !p.need.none() {
-		switch p.need.look(b) {
-		case no:
-			return false
-		case yes:
-			return true
+		if a := p.need.look(b); a != maybe {
+			return a == yes
 		}
 	}
 	return p.re.Match(b)
