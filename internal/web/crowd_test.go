@@ -85,7 +85,7 @@ func TestCrowdBecomesOne(t *testing.T) {
 				answer := make([]byte, 4)
 				for range rounds {
 					late.hold(linelog.Pos(log.lines.Add(1)), &http.Request{Method: "GET", URL: mustURL("/ping")})
-					late.Write([]byte("PONG"))
+					late.Write([]byte("PONG")) //nolint:errcheck // the answer tells
 					if _, err := io.ReadFull(peer, answer); err != nil {
 						t.Error(err)
 						return

@@ -24,9 +24,9 @@ import (
 // goroutine waits for the sync and sends everything that it covers.
 type outbox struct {
 	s      *Server
-	bell   *settle.Bell  // something is due, or the end has come
-	gone   chan struct{} // closed when run has returned
-	ctx    context.Context
+	bell   *settle.Bell       // something is due, or the end has come
+	gone   chan struct{}      // closed when run has returned
+	ctx    context.Context    //nolint:containedctx // done when end gives up waiting for the disk
 	cancel context.CancelFunc // ends ctx: nothing is waited for any more
 	rests  sync.WaitGroup     // answers for which a client has no room
 	crowd  crowd              // used by run only

@@ -130,7 +130,7 @@ func TestNoAnswerBeforeItsLine(t *testing.T) {
 				clients.Go(func() {
 					for i := range 50 {
 						target := fmt.Sprintf("/ping?%d.%d", client, i)
-						io.WriteString(c, request("GET", target))
+						io.WriteString(c, request("GET", target)) //nolint:errcheck // the answer tells
 						status, body, err := readAnswer(r, "GET")
 						synced := log.synced.Load()
 						if status != http.StatusOK || body != "PONG\n" || err != nil {
@@ -163,7 +163,7 @@ func TestPipelinedAnswersKeepTheirOrder(t *testing.T) {
 		all.WriteString(request("GET", p))
 	}
 	all.WriteString("GET /ping HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-	io.WriteString(c, all.String())
+	io.WriteString(c, all.String()) //nolint:errcheck // the answer tells
 	for i, p := range append(paths, "/ping") {
 		status, body, err := readAnswer(r, "GET")
 		want := map[string]string{"/ping": "PONG\n", "/healthz": "ok\n", "/none": "not here", "/metrics": "# HELP"}[p]
@@ -193,7 +193,7 @@ func TestConnectionWhoseLineIsNotSynced(t *testing.T) {
 		log := &slowLog{wait: func(context.Context, linelog.Pos) error { return errors.New("no space") }}
 		d := newDoor(t, log, "tcp")
 		c, r := d.dial()
-		io.WriteString(c, request(tt.method, tt.path))
+		io.WriteString(c, request(tt.method, tt.path)) //nolint:errcheck // the answer tells
 		if status, body, err := readAnswer(r, tt.method); status != tt.status || body != tt.body || err != nil {
 			t.Errorf("%s %s: %d %q %v", tt.method, tt.path, status, body, err)
 		}
@@ -222,7 +222,7 @@ func TestConnectionWhoseFileIsSetAside(t *testing.T) {
 	}}
 	d := newDoor(t, log, "tcp")
 	c, r := d.dial()
-	io.WriteString(c, request("GET", "/ping"))
+	io.WriteString(c, request("GET", "/ping")) //nolint:errcheck // the answer tells
 	if status, body, err := readAnswer(r, "GET"); status != http.StatusOK || err != nil || !failed {
 		t.Errorf("%d %q %v", status, body, err)
 	}
@@ -241,7 +241,7 @@ func TestAnswerBehindOneThatWaits(t *testing.T) {
 		if pos == 1 {
 			next.Go(func() {
 				c.hold(linelog.Pos(log.lines.Add(1)), ping)
-				c.Write(answer)
+				c.Write(answer) //nolint:errcheck // the answer tells
 			})
 			for range 100 {
 				runtime.Gosched()
@@ -250,7 +250,7 @@ func TestAnswerBehindOneThatWaits(t *testing.T) {
 		return nil
 	}
 	c.hold(linelog.Pos(log.lines.Add(1)), ping)
-	c.Write(answer)
+	c.Write(answer) //nolint:errcheck // the answer tells
 	r := bufio.NewReader(peer)
 	for range 2 {
 		if status, _, err := readAnswer(r, "GET"); status != http.StatusOK || err != nil {
@@ -342,7 +342,7 @@ func TestEndWithAnswersDue(t *testing.T) {
 			box := newOutbox(t.Context(), s)
 			c, peer := lateOver(t, box)
 			c.hold(linelog.Pos(log.lines.Add(1)), &http.Request{Method: "GET", URL: mustURL("/ping")})
-			c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nPONG\n"))
+			c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nPONG\n")) //nolint:errcheck // the answer tells
 			<-asked
 			c.Close() // net/http takes it for idle
 			ctx, cancel := context.WithCancel(t.Context())
