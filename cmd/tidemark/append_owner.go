@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-log/tidemark/internal/vfs"
+	"github.com/tidemark-log/tidemark/linelog"
 )
 
 // own makes this process one of many that append to the log path, or with alone the
@@ -25,6 +26,11 @@ func own(path string, alone bool) (release func(), err error) {
 	name := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".lock")
 	if !alone {
 		return func() {}, notOwned(path, name)
+	}
+	// Before a lock is left beside a device, or is refused there.
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err := fmt.Errorf("open %s: %w", path, linelog.ErrNoRotation)
+		return nil, withStep(err, openStep(err))
 	}
 	lock, err := vfs.OS{}.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
