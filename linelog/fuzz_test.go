@@ -26,7 +26,7 @@ type source struct {
 func newSource(w *Writer, n int) *source {
 	s := &source{Stream: w.Stream(), name: fmt.Sprint(n)}
 	for i := range 400 {
-		s.text += fmt.Sprintf("%s:%d%s\n", s.name, i, strings.Repeat("é", i*n%23))
+		s.text += fmt.Sprintf("%s:%d.%s\n", s.name, i, strings.Repeat("é", i*n%23))
 	}
 	return s
 }

@@ -320,7 +320,8 @@ func (w *Writer) rotate() error {
 		}
 	}
 	w.f = f
-	w.leave(before)
+	w.part(before)
+	w.old = append(w.old, before)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts.rotations++

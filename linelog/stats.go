@@ -53,7 +53,8 @@ type Stats struct {
 	SyncTime          time.Duration
 	// SetAside counts files whose sync failed, Again the lines of them that were
 	// taken over into a fresh file, or written again to a shared one, Lost those that
-	// could not be.
+	// could not be. Again counts those, too, of which a write has failed, to a file that
+	// was exchanged then and cannot be read: they may be in both.
 	SetAside, Again, Lost uint64
 	// Unanswered counts the lines that may have gone with a daemon: see Dial.
 	Unanswered uint64

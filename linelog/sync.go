@@ -186,6 +186,7 @@ func (w *Writer) exchange() error {
 		}
 	}
 	w.setAside = time.Now()
+	w.part(f)
 	w.f = nil
 	w.takeOver(f, aside)
 	return nil
@@ -323,9 +324,11 @@ func (w *Writer) reopen() (pos uint64, err error) {
 	case !before.regular:
 		before.close() //nolint:errcheck // a device, and all is written
 	case before.failed != nil:
+		w.part(before)
 		w.takeOver(before, "")
 	default:
-		w.leave(before)
+		w.part(before)
+		w.old = append(w.old, before)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -333,16 +336,20 @@ func (w *Writer) reopen() (pos uint64, err error) {
 	return w.pos, nil
 }
 
-// leave has a file that was exchanged synced and closed later. What a failed write
-// has left there is not written again. Called with io held.
-func (w *Writer) leave(f *file) {
-	w.old = append(w.old, f)
+// part finds out what a failed write of the stage has left in f, which gets no more. Of
+// that, whole lines are not written again, but by a failed sync as all others of f. Where
+// it cannot be found out all of it is, and may be there twice. Called with io held.
+func (w *Writer) part(f *file) {
 	if !f.unsure || w.stage == nil {
 		return
 	}
-	n, err := f.found(w.stage.buf)
+	n, _ := f.found(w.stage.buf) // what is still to be marked is, by settle
 	switch {
-	case err != nil || n == 0:
+	case f.unsure: // it could not look
+		w.mu.Lock()
+		w.counts.again += w.stage.lines
+		w.mu.Unlock()
+	case n == 0:
 	case n == len(w.stage.buf):
 		w.staged(f)
 	default:
