@@ -3,7 +3,9 @@ package linelog
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -86,4 +88,36 @@ func TestFailedWriteToAFileThatIsLeft(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A short write has left whole lines, and their file is exchanged after a failed sync.
+// That they are in the fresh one is no ack for the rest of the batch, which is not.
+func TestShortWriteBeforeAFailedSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, nil)
+		short := true
+		r.fs.FailWhen(func(_ int, op crashfs.Op) (crashfs.Kind, error) {
+			if op.Name == "write" && short {
+				short = false
+				return crashfs.Short, io.ErrShortWrite
+			}
+			return 0, nil
+		})
+		r.put("one\ntwo\nthree\nfour\n")
+		r.appended()
+		var fail atomic.Bool
+		fail.Store(true)
+		r.failSyncs(&fail)
+		if err := r.Sync(context.Background()); !errors.Is(err, ErrSync) {
+			t.Errorf("Sync = %v", err)
+		}
+		fail.Store(false)
+		r.synced()
+		for seed := range uint64(10) {
+			if got := string(r.fs.PowerCut(seed).Bytes(logPath)); got != "one\ntwo\nthree\nfour\n" {
+				t.Errorf("after a sync and a power cut the log holds %q", got)
+			}
+		}
+		r.close()
+	})
 }

@@ -124,7 +124,7 @@ func (w *Writer) staged(f *file) {
 func (w *Writer) partly(f *file, n int) {
 	c := w.stage
 	if f.regular {
-		part := &chunk{buf: bytes.Clone(c.buf[:n]), lines: uint64(bytes.Count(c.buf[:n], newline)), pos: c.pos, end: c.end}
+		part := &chunk{buf: bytes.Clone(c.buf[:n]), lines: uint64(bytes.Count(c.buf[:n], newline)), pos: w.written, end: c.end}
 		c.lines -= part.lines
 		w.wrote(f, part)
 	}
