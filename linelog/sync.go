@@ -26,7 +26,6 @@ var errUnsynced = fmt.Errorf("%w, without a sync, as Options.CloseUnsynced says"
 //	return written == 7                                 7 may not be on disk
 func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 	defer w.tell()
-	w.gather.wait()
 	w.io.Lock()
 	defer w.io.Unlock()
 	if w.noSync {
@@ -44,7 +43,6 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 		}
 	}
 	pos, below := w.written, w.keep.seal()
-	w.gather.begin()
 	old := slices.Clone(w.old)
 	files := make([]*file, 0, len(old)+1)
 	for _, f := range old {
@@ -68,7 +66,6 @@ func (w *Writer) syncEffect(upTo uint64) (pos uint64, err error) {
 			break
 		}
 	}
-	w.gather.end()
 	w.io.Lock()
 	if err != nil {
 		for _, f := range files {

@@ -51,7 +51,6 @@ type Writer struct {
 	handed bool   // OpenFiles: no path is ever opened
 	write  *settle.Settler
 	sync   *settle.Settler
-	gather gather // of those who wait for a sync
 
 	io       ioLock      // held while the file is written or exchanged; taken before mu
 	f        *file       // nil: to be opened before the next write
@@ -153,7 +152,6 @@ func openFiles(app, fix vfs.File, o Options) (*Writer, error) {
 // newWriter returns a Writer without a file.
 func newWriter(path string, o Options) *Writer {
 	w := &Writer{o: o.withDefaults(), path: path, io: make(ioLock, 1)}
-	w.gather.init()
 	w.q.size, w.q.limit = w.o.Buffer, w.o.Limit
 	w.keep.limit, w.keep.size, w.keep.free = w.o.Keep, w.o.Buffer, w.recycle
 	w.main = &Stream{w: w}
@@ -183,7 +181,7 @@ func (w *Writer) start(f *file) (*Writer, error) {
 		windows = settle.Every(w.o.Window)
 	}
 	w.write = settle.New(w.writeEffect, settle.Options{Policy: windows, Leading: !w.o.Trailing, Retry: retry, Observe: w.o.observer("write")})
-	w.sync = settle.New(w.syncEffect, settle.Options{Policy: w.o.Sync, Observe: w.o.observer("sync")})
+	w.sync = settle.New(w.syncEffect, settle.Options{Policy: w.o.Sync, Gather: settle.GatherForSyncs(), Observe: w.o.observer("sync")})
 	w.startRotation()
 	w.startWatch(watchDelay, watchGrace)
 	return w, nil
@@ -368,9 +366,6 @@ func (w *Writer) Wait(ctx context.Context, pos Pos, level settle.Level) error {
 	case settle.Synced:
 		if w.device.Load() {
 			return fmt.Errorf("%s: %w", w.path, ErrNoSync)
-		}
-		if w.sync.Settled() < uint64(pos) {
-			w.gather.ask()
 		}
 		err := w.sync.Wait(ctx, uint64(pos))
 		if unsure := w.unsure(uint64(pos)); unsure != nil {

@@ -69,9 +69,15 @@
 //     more than one, the next begins when as many wait again as it has released
 //     and had queued meanwhile, or after a quarter of the (smoothed) length of an
 //     effect; 5, 6, 7 and 9 count from then on. The last to come runs the effect.
-//     Urge and Close end a gather at once. After a gather in vain the next effects
-//     are not gathered for: one, then twice as many each time, up to 64.
+//     Urge and Close end a gather at once. After a gather in vain, to which less than
+//     half of those came who were missing, the next effects are not gathered for: one,
+//     then twice as many each time, up to 64.
 //  21. MarkAndWait: the mark and the wait are one step. A lone caller runs the effect,
 //     and nobody is rung for it; whoever else marks or waits meanwhile sees what he
 //     would after Mark and Wait.
+//  22. Gather of Options: before a shorter effect callers are gathered if there are
+//     From, until Most wait, or Limit has passed; the rest is as 20.
+//  23. Answer: it is told of every effect once, after it and before the next. The
+//     callers of 20 and 22 are then the positions: who was marked when the effect
+//     ended has queued, and who is marked during Answer is one of those answered.
 package settle

@@ -95,6 +95,9 @@ func (s *Settler) publishWatch() {
 				w = min(w, x.pos)
 			}
 		}
+		if s.o.Answer != nil && !s.g.until.IsZero() {
+			w = min(w, s.settled.Load()+uint64(s.g.want)) // it ends the gather
+		}
 	}
 	s.watch.Store(w)
 }
@@ -142,7 +145,7 @@ func (s *Settler) dispatch() {
 	due, ok := s.due()
 	if held {
 		switch {
-		case s.g.queued > 0:
+		case s.g.queued > 0 && s.o.Answer == nil:
 			due, ok = s.g.until, true
 		case ok && due.Before(s.g.until):
 			due = s.g.until
@@ -215,16 +218,21 @@ func (s *Settler) attempt(waits int) (err error) {
 	s.upTo = upTo
 	s.mu.Unlock()
 
-	var covered uint64
+	var covered, marked uint64
 	var took time.Duration
 	err = ErrGoexit // stays if call does not return
 	defer func() {
 		s.mu.Lock()
+		before := s.settled.Load()
 		s.finish(upTo, covered, err)
 		answered := s.decide(upTo, err)
 		if err == nil {
 			s.g.length(took)
-			s.g.begin(time.Now(), waits+len(answered), s.demands())
+			if s.o.Answer == nil {
+				s.g.begin(time.Now(), waits+len(answered), s.demands())
+			} else {
+				s.g.begin(time.Now(), int(covered-before), int(max(marked, covered)-covered))
+			}
 		}
 		s.release()
 		if len(answered) > 0 {
@@ -235,6 +243,10 @@ func (s *Settler) attempt(waits int) (err error) {
 	took = time.Since(begin)
 	if s.o.Observe != nil {
 		s.o.Observe(took, covered, err)
+	}
+	if s.o.Answer != nil {
+		marked = s.marked.Load() // before those who are answered now ask again
+		s.o.Answer(covered, err)
 	}
 	return err
 }
@@ -282,6 +294,9 @@ func (s *Settler) release() {
 		return
 	}
 	s.arm(time.Now())
+	if s.o.Answer != nil {
+		s.recount() // who was marked while the callers were answered; after arm, as in attend
+	}
 	s.dispatch()
 }
 

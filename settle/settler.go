@@ -67,6 +67,16 @@ type Options struct {
 	Retry time.Duration // back-off after the first failure, not sticky; 0: DefaultRetry
 	Start uint64        // position that is marked and settled from the beginning
 
+	// Gather has callers come together before an effect that is short; zero: not.
+	Gather Gather
+
+	// Answer, if not nil, is told of every effect what it covered (0 with an error) and
+	// its error, so that the owner can answer callers of its own, each of which is one
+	// position. It is called by who ran the effect, outside locks, before the next
+	// effect begins. What it takes is no part of the effect's length, and who is marked
+	// meanwhile is taken for one of those it has answered.
+	Answer func(covered uint64, err error)
+
 	// Observe, if not nil, is told of every effect: how long it ran, what it
 	// covered (0 with an error) and its error. It is called by who ran the
 	// effect, outside locks, before anyone who waits is answered and before the
@@ -138,7 +148,7 @@ func New(effect Effect, o Options) *Settler {
 		gone:   make(chan struct{}),
 	}
 	s.timer.Stop()
-	s.g.gate = gatherGate
+	s.g.gate, s.g.short = gatherGate, o.Gather
 	s.idle.L = &s.mu
 	s.idlers.New = func() any { return &waiter{c: make(chan verdict, 1)} }
 	s.marked.Store(o.Start)

@@ -17,7 +17,7 @@ var mayGo = map[string]string{
 	"linelog/watch.go":       "one per log that is watched, asleep until its file is renamed; Close joins it",
 	"internal/ingest/":       "one per socket or stdout connection, closers of passed descriptors; Run joins them",
 	"internal/store/":        "the janitor and the archiver, joined by Close; workers that a call joins",
-	"internal/web/outbox.go": "sends answers when their lines are synced, and what a client has no room for; Serve joins them, for as long as it waits for requests",
+	"internal/web/outbox.go": "ends the settler that sends answers, and sends what a client has no room for; Serve joins them, for as long as it waits for requests",
 	"internal/query/":        "workers that share a scan; joined before it ends",
 	"internal/remote/":       "closes idle files and archives others, joined by Close; workers that a call joins",
 	"internal/funnel/":       "closes an idle file, after a timer; closes all, joined by Close",

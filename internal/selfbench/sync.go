@@ -246,7 +246,7 @@ func openShared(fs vfs.FS, path string, _ *atomic.Bool) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := settle.New(func(upTo uint64) (uint64, error) { return upTo, f.Datasync() }, settle.Options{Sticky: true})
+	s := settle.New(func(upTo uint64) (uint64, error) { return upTo, f.Datasync() }, settle.Options{Sticky: true, Gather: settle.GatherForSyncs()})
 	put := func(ctx context.Context, r *record) error {
 		f.mu.Lock()
 		err := f.add(r)

@@ -21,21 +21,26 @@ import (
 // are synced. A request that waited in its handler would cost a wake-up of its own,
 // and two more for net/http, which looks meanwhile whether the client has gone. So
 // the handler returns, what net/http writes stays in the connection, and one
-// goroutine waits for the sync and sends everything that it covers.
+// goroutine, that of a settler, waits for the sync and sends everything that it covers.
+//
+// The positions of the settler are the answers, in the order in which they became due.
+// It gathers for their clients, as the log would, to which an outbox is one caller.
 type outbox struct {
-	s      *Server
-	bell   *settle.Bell       // something is due, or the end has come
-	gone   chan struct{}      // closed when run has returned
-	ctx    context.Context    //nolint:containedctx // done when end gives up waiting for the disk
-	cancel context.CancelFunc // ends ctx: nothing is waited for any more
-	rests  sync.WaitGroup     // answers for which a client has no room
-	crowd  crowd              // used by run only
+	s       *Server
+	settler *settle.Settler
+	gone    chan struct{}      // closed when all is sent, after the end
+	ctx     context.Context    //nolint:containedctx // done when end gives up waiting for the disk
+	cancel  context.CancelFunc // ends ctx: nothing is waited for any more
+	rests   sync.WaitGroup     // answers for which a client has no room
 
-	ended atomic.Bool // run takes nothing new; set under mu
+	list   []dueAnswer // those that a sync is for; used by the effect and by answer only, as what follows
+	failed error       // of that sync
 
-	mu   sync.Mutex // guards what follows
-	due  []dueAnswer
-	want int // how many have to be due for the bell to ring; 0: one
+	ended atomic.Bool // nothing new is taken; set under mu
+
+	mu  sync.Mutex // guards what follows
+	due []dueAnswer
+	all uint64 // how many have become due so far
 }
 
 // dueAnswer is an answer that waits for a line.
@@ -46,41 +51,10 @@ type dueAnswer struct {
 
 // newOutbox returns an outbox and starts its goroutine, which runs until end.
 func newOutbox(ctx context.Context, s *Server) *outbox {
-	b := &outbox{s: s, bell: settle.NewBell(), gone: make(chan struct{})}
-	b.crowd.timer = time.NewTimer(time.Hour)
-	b.crowd.timer.Stop()
+	b := &outbox{s: s, gone: make(chan struct{})}
 	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	go b.run()
+	b.settler = settle.New(b.wait, settle.Options{Policy: settle.All(), Gather: settle.GatherForSyncs(), Answer: b.answer})
 	return b
-}
-
-// run sends what is due until the end.
-func (b *outbox) run() {
-	defer close(b.gone)
-	var free []dueAnswer
-	for {
-		list, ended := b.take(free)
-		switch {
-		case len(list) > 0:
-			took, due := b.settle(list)
-			b.gather(len(list)+due, len(list), took)
-		case ended:
-			b.rests.Wait()
-			return
-		default:
-			<-b.bell.C()
-		}
-		clear(list)
-		free = list
-	}
-}
-
-// take returns what is due, and keeps free for what will be.
-func (b *outbox) take(free []dueAnswer) (list []dueAnswer, ended bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	list, b.due = b.due, free[:0]
-	return list, b.ended.Load()
 }
 
 // add makes an answer due. At the end there is nobody to leave it to.
@@ -91,52 +65,62 @@ func (b *outbox) add(c *lateConn, pos linelog.Pos) bool {
 		return false
 	}
 	b.due = append(b.due, dueAnswer{c, pos})
-	if len(b.due) == max(b.want, 1) {
-		b.bell.Ring()
-	}
+	b.all++
+	b.settler.Mark(b.all) // with mu held: so it never comes after the settler was closed
 	return true
 }
 
-// settle waits for the lines of a list and sends its answers. Each is asked for
-// itself when the last has been synced: of a file that was set aside some may be lost.
-// It returns how long the sync took, and how many had become due when it ended.
-func (b *outbox) settle(list []dueAnswer) (took time.Duration, due int) {
-	last := list[0].pos
-	for i := range list {
-		last = max(last, list[i].pos)
+// wait is the effect: it waits for the lines of all answers that are due.
+func (b *outbox) wait(uint64) (uint64, error) {
+	b.mu.Lock()
+	b.list, b.due = b.due, b.list[:0]
+	all := b.all
+	b.mu.Unlock()
+	var last linelog.Pos
+	for i := range b.list {
+		last = max(last, b.list[i].pos)
+	}
+	b.failed = waitSynced(b.ctx, b.s.cfg.AccessLog, last)
+	return all, nil
+}
+
+// answer sends the answers that wait has waited for. Each is asked for itself when the
+// last has been synced: of a file that was set aside some may be lost.
+func (b *outbox) answer(_ uint64, failed error) {
+	if failed == nil { // the log has not panicked
+		failed = b.failed
 	}
 	log, ctx := b.s.cfg.AccessLog, b.ctx
-	begin := time.Now()
-	failed := waitSynced(ctx, log, last)
-	took = time.Since(begin)
-	b.mu.Lock()
-	due = len(b.due) // before those who are answered now ask again
-	b.mu.Unlock()
 	if failed != nil {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		ctx = ended // those that an earlier sync has covered are answered all the same
 	}
-	for i := range list {
-		err := log.Wait(ctx, list[i].pos, settle.Synced)
+	for i := range b.list {
+		err := log.Wait(ctx, b.list[i].pos, settle.Synced)
 		if err != nil {
 			b.s.counts.unlogged.Add(1)
 			if failed != nil {
 				err = failed
 			}
 		}
-		list[i].c.send(err)
+		b.list[i].c.send(err)
 	}
-	return took, due
+	clear(b.list)
+	b.list = b.list[:0]
 }
 
-// end has run return when everything due is sent, and waits for that until ctx ends.
-// Then nothing is waited for any more but a sync that the system does not return from.
+// end has everything sent that is due, and waits for that until ctx ends. Then nothing
+// is waited for any more but a sync that the system does not return from.
 func (b *outbox) end(ctx context.Context) {
 	b.mu.Lock()
 	b.ended.Store(true)
 	b.mu.Unlock()
-	b.bell.Ring()
+	go func() {
+		defer close(b.gone)
+		b.settler.Close() //nolint:errcheck // the clients are told
+		b.rests.Wait()
+	}()
 	select {
 	case <-b.gone:
 	case <-ctx.Done():

@@ -264,6 +264,13 @@ func TestAnswerBehindOneThatWaits(t *testing.T) {
 	box.end(t.Context())
 }
 
+// sendAll is one turn of b for a list.
+func (b *outbox) sendAll(list []dueAnswer) {
+	b.due, b.all = list, uint64(len(list))
+	covered, err := b.wait(b.all)
+	b.answer(covered, err)
+}
+
 // A sync that succeeds for the last of a group says nothing of a line that was lost
 // with a file before.
 func TestLostLineOfAGroup(t *testing.T) {
@@ -276,7 +283,7 @@ func TestLostLineOfAGroup(t *testing.T) {
 		c.due, c.out = true, []byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nPONG\n")
 		list, peers = append(list, dueAnswer{c, pos}), append(peers, peer)
 	}
-	box.settle(list)
+	box.sendAll(list)
 	for i, want := range []int{200, 503, 200} {
 		if status, _, err := readAnswer(bufio.NewReader(peers[i]), "GET"); status != want || err != nil {
 			t.Errorf("line %d: %d %v, want %d", i+1, status, err, want)
@@ -306,7 +313,7 @@ func TestClientWithoutRoom(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789abcde\n"), maxHeld/16)
 	c.hold(1, &http.Request{Method: "GET", URL: mustURL("/metrics")})
 	c.due, c.out = true, bytes.Clone(want)
-	box.settle([]dueAnswer{{c, 1}}) // returns, though nobody reads
+	box.sendAll([]dueAnswer{{c, 1}}) // returns, though nobody reads
 	c.mu.Lock()
 	if !c.sending {
 		t.Error("60 KiB had room: the test shows nothing")
