@@ -64,6 +64,11 @@ func (w *Writer) shut(s State) error {
 		err := w.write.Close()
 		err = errors.Join(err, w.index.Close())
 		w.order.leave(w)
+		if err == nil {
+			w.mu.Lock()
+			w.m.release() // all is written; a sync may take long
+			w.mu.Unlock()
+		}
 		err = errors.Join(err, w.sync.Close())
 		if err == nil && s != StateOnline {
 			err = w.seal(s)
@@ -125,10 +130,4 @@ func (w *Writer) seal(s State) error {
 	w.m.hdr = h
 	w.mu.Unlock()
 	return nil
-}
-
-// release lets go of what only appending needs; a Ticket may keep the writer
-// long after it was closed.
-func (m *wMem) release() {
-	*m = wMem{hdr: m.hdr, limit: m.limit, base: m.end()}
 }

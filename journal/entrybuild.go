@@ -78,6 +78,9 @@ func (m *wMem) build(e *entry.Entry, s wStamp) error {
 	if m.keeps && m.kept.seqnum <= m.hdr.TailEntrySeqnum {
 		return &EntryError{Field: -1, Err: ErrSeqnum, Detail: fmt.Sprintf("%d after %d", m.kept.seqnum, m.hdr.TailEntrySeqnum)}
 	}
+	if m.dataBuckets.ends == nil {
+		m.begin()
+	}
 	need, err := m.probe(e.Fields)
 	if err != nil {
 		return err
@@ -89,29 +92,9 @@ func (m *wMem) build(e *entry.Entry, s wStamp) error {
 		return errNoRoom
 	}
 
-	var xor uint64
-	m.items = m.items[:0]
-	fresh := false // a new field was appended
-	for i := range m.probes {
-		p := &m.probes[i]
-		if p.id == 0 && fresh {
-			p.id = m.data.find(p.k0, p.k1) // the entry may have it twice
-		}
-		var d *wData
-		if p.id == 0 {
-			m.newData(p, e.Fields[i], m.largeField(i))
-			d, fresh = m.data.at(p.id), true
-		} else {
-			d = m.data.at(p.id)
-			m.noteDataDepth(d.pos) // as the search for it would have walked
-		}
-		xor ^= d.jenkins
-		m.items = append(m.items, uint64(d.off)<<32|uint64(p.id))
-		if !p.same {
-			m.remember(i, e.Fields[i], p)
-		}
-	}
+	xor := m.compose(e.Fields)
 	sortItems(m.items)
+	all := len(m.items)
 	m.items = slices.Compact(m.items)
 
 	if m.keeps {
@@ -122,11 +105,48 @@ func (m *wMem) build(e *entry.Entry, s wStamp) error {
 		m.fresh = append(m.fresh, ref)
 	}
 	m.linkMain(ref)
-	for _, it := range m.items {
-		id := uint32(it)
-		m.linkData(id, m.data.at(id), ref)
+	if len(m.items) == all {
+		m.carry(ref, len(e.Fields))
+	} else {
+		m.carryNone(ref)
 	}
 	return nil
+}
+
+// compose makes the items of an entry, with the objects of what is new, and returns its
+// xor_hash.
+func (m *wMem) compose(fields []entry.Field) (xor uint64) {
+	m.items = m.items[:0]
+	fresh := false // a new field was appended
+	next := 0      // in m.probes
+	for i, f := range fields {
+		if next == len(m.probes) || m.probes[next].place != i {
+			l := &m.last[i]
+			xor ^= l.jenkins
+			m.items = append(m.items, l.item)
+			continue
+		}
+		p := &m.probes[next]
+		next++
+		if p.id == 0 && fresh {
+			p.id = m.data.find(p.k0, p.k1) // the entry may have it twice
+		}
+		var d *wData
+		if p.id == 0 {
+			m.newData(p, f, m.largeField(i))
+			d, fresh = m.data.at(p.id), true
+		} else {
+			d = m.data.at(p.id)
+			m.noteDataDepth(d.pos) // as the search for it would have walked
+		}
+		xor ^= d.jenkins
+		p.item = uint64(d.off)<<32 | uint64(p.id)
+		m.items = append(m.items, p.item)
+		if !p.same {
+			m.remember(f, p, d)
+		}
+	}
+	return xor
 }
 
 // checkTime refuses what journalctl --verify would complain about.
@@ -146,51 +166,62 @@ func (m *wMem) checkTime(s wStamp) error {
 	return nil
 }
 
-// probe checks fields and looks each of them up, into m.probes. It returns an
-// upper bound of the bytes that the entry needs.
+// probe checks fields and looks each of them up that is not carried from the entry
+// before, into m.probes. It returns an upper bound of the bytes that the entry needs.
 func (m *wMem) probe(fields []entry.Field) (need uint64, err error) {
 	if len(fields) == 0 {
 		return 0, &EntryError{Field: -1, Err: ErrNoFields}
 	}
-	m.probes = slices.Grow(m.probes[:0], len(fields))[:len(fields)]
 	need = object.Align8(object.EntryItems + uint64(len(fields))*m.entryItem)
 	if m.hdr.TailEntryArrayNEntries >= m.main.cap {
 		need += object.Align8(m.arraySize(nextCapacity(m.hdr.NEntries, uint64(m.main.cap))))
 	}
-	for i, f := range fields {
+	m.recall(fields)
+	for i := range m.probes {
 		p := &m.probes[i]
-		*p = wProbe{}
-		l := m.largeField(i)
-		if l != nil {
-			p.k0, p.k1 = l.k.k0, l.k.k1
-			p.id = m.data.find(p.k0, p.k1)
-		} else if !m.recall(i, f, p) {
-			k := m.key(f)
-			p.k0, p.k1 = k.k0, k.k1
-			p.id = m.data.find(p.k0, p.k1)
+		n, err := m.probeField(p, fields[p.place])
+		if err != nil {
+			return 0, err
 		}
-		if p.id != 0 {
-			if d := m.data.at(p.id); d.tailN >= d.tailCap && d.n > 0 {
-				need += object.Align8(m.arraySize(nextCapacity(uint64(d.n)-1, uint64(d.tailCap))))
-			}
-			continue
-		}
-		if p.field == 0 {
-			n := bytes.IndexByte(f, '=')
-			if n < 0 || !entry.ValidName(f[:n], true) {
-				return 0, &EntryError{Field: i, Err: ErrFieldName, Detail: fmt.Sprintf("%.80q", []byte(f))}
-			}
-			p.name = uint32(n)
-		}
-		if l != nil && l.hashed {
-			p.jenkins, p.hash = l.jenkins, l.hash // before the lock was taken
-		} else {
-			p.jenkins, p.hash = m.hashes(f)
-		}
-		p.end = m.dataBuckets.ends[p.hash%uint64(len(m.dataBuckets.ends))]
-		need += object.Align8(m.dataHead+uint64(len(f))) + object.Align8(object.FieldPayload+uint64(p.name))
+		need += n
 	}
 	return need, nil
+}
+
+// probeField looks the field f up.
+func (m *wMem) probeField(p *wProbe, f entry.Field) (need uint64, err error) {
+	l := m.largeField(p.place)
+	if l != nil {
+		p.k0, p.k1 = l.k.k0, l.k.k1
+		p.id = m.data.find(p.k0, p.k1)
+	} else if !p.same {
+		k := m.key(f)
+		p.k0, p.k1 = k.k0, k.k1
+		p.id = m.data.find(p.k0, p.k1)
+	}
+	if p.id != 0 {
+		if d := m.data.at(p.id); d.tailN >= d.tailCap && d.n > 0 {
+			need = object.Align8(m.arraySize(nextCapacity(uint64(d.n)-1, uint64(d.tailCap))))
+		}
+		return need, nil
+	}
+	if p.field == 0 {
+		n := bytes.IndexByte(f, '=')
+		if n < 0 || !entry.ValidName(f[:n], true) {
+			return 0, &EntryError{Field: p.place, Err: ErrFieldName, Detail: fmt.Sprintf("%.80q", []byte(f))}
+		}
+		p.name = uint32(n)
+	}
+	if l != nil && l.hashed {
+		p.jenkins, p.hash = l.jenkins, l.hash // before the lock was taken
+	} else {
+		p.jenkins, p.hash = m.hashes(f)
+	}
+	b := &m.dataBuckets
+	if bucket := p.hash % uint64(len(b.ends)); b.isUsed(bucket) {
+		p.end = b.ends[bucket]
+	}
+	return object.Align8(m.dataHead+uint64(len(f))) + object.Align8(object.FieldPayload+uint64(p.name)), nil
 }
 
 // entryObject appends an ENTRY of m.items and notes it in the header.

@@ -72,12 +72,9 @@ func (m *wMem) linkData(id uint32, d *wData, ref wRef) {
 	case d.n == 0:
 		m.patch(&m.links, d.off, object.DataEntry, ref)
 	case d.tailN < d.tailCap:
-		if b := m.unwritten(d.tailArray, object.ArrayItems+int(uint64(d.tailN)*m.arrayItem)); b != nil {
-			m.putSlot(b, ref)
-		} else {
-			m.noteSlot(d, ref)
-		}
-		d.tailN++
+		m.linkSlots(d, []wRef{ref})
+		m.touchData(id, d)
+		return
 	default:
 		slots := nextCapacity(uint64(d.n)-1, uint64(d.tailCap))
 		r := m.newArray(slots, ref)
@@ -92,14 +89,31 @@ func (m *wMem) linkData(id uint32, d *wData, ref wRef) {
 	m.touchData(id, d)
 }
 
-// noteSlot notes the next slot of d's last array, which is in the file.
-func (m *wMem) noteSlot(d *wData, ref wRef) {
+// linkSlots appends entries to the list of a DATA object whose last array has room for
+// them. touchData is the caller's.
+func (m *wMem) linkSlots(d *wData, refs []wRef) {
+	if b := m.unwritten(d.tailArray, object.ArrayItems+int(uint64(d.tailN)*m.arrayItem)); b != nil {
+		for _, ref := range refs {
+			m.putSlot(b, ref)
+			b = b[m.arrayItem:]
+		}
+	} else {
+		m.noteSlots(d, refs)
+	}
+	d.tailN += uint32(len(refs))
+	d.n += uint32(len(refs))
+}
+
+// noteSlots notes the next slots of d's last array, which is in the file.
+func (m *wMem) noteSlots(d *wData, refs []wRef) {
 	i := d.run - 1 // wraps for 0, and is then out of range
 	if int(i) >= len(m.runs) || m.runs[i].array != d.tailArray {
 		i = uint32(len(m.runs))
 		m.runs = append(m.runs, wRun{array: d.tailArray, first: d.tailN})
 		d.run = i + 1
 	}
-	m.runs[i].n++
-	m.slots = append(m.slots, wSlot{i, ref})
+	m.runs[i].n += uint32(len(refs))
+	for _, ref := range refs {
+		m.slots = append(m.slots, wSlot{i, ref})
+	}
 }

@@ -47,8 +47,8 @@ type wMem struct {
 	kept   wKept    // then: of the entry at hand
 	large  []wLarge // of the entry at hand
 	items  []uint64 // scratch: ref<<32 | record of the entry at hand
-	probes []wProbe // scratch: one for each field of the entry at hand
-	last   []wLast  // of the entry before, by the place of its fields
+	probes []wProbe // scratch: one for each field of the entry at hand that is not carried
+	wCarry
 	counts []wCount // scratch of take
 	zbuf   []byte   // scratch: a compressed payload
 	zstd   blob.Encoder
@@ -97,18 +97,20 @@ type wPatch struct{ at, to wRef }
 
 // wProbe is what the first look at a field has found.
 type wProbe struct {
+	place  int    // of the field in the entry
 	k0, k1 uint64 // not if same is set
 	id     uint32 // record, 0: not seen before
 	name   uint32 // length of the name, if id is 0
 	field  uint32 // record of the name, if id is 0 and that is known
 	same   bool   // as the entry before has it
+	item   uint64 // of the entry, when that is composed
 	// If id is 0:
 	jenkins, hash uint64
-	end           wEnd // of the bucket, as it was
+	end           wEnd // of the bucket; read early, since it comes from far away
 }
 
 // newMem returns the memory for a file with header h, whose next object goes to
-// base. Tables are empty.
+// base. Tables are empty, and that of the DATA objects is not there before begin.
 func newMem(h Header, base, maxSize uint64, threshold int) *wMem {
 	m := &wMem{
 		wHasher:    wHasher{seed0: maphash.MakeSeed(), seed1: maphash.MakeSeed(), fileID: h.FileID, keyed: h.Keyed()},
@@ -128,7 +130,6 @@ func newMem(h Header, base, maxSize uint64, threshold int) *wMem {
 	if m.compact {
 		m.arrayItem, m.entryItem = object.ArrayItemSizeCompact, object.EntryItemSizeCompact
 	}
-	m.dataBuckets = newBuckets(h.DataHashTableOffset, h.DataBuckets())
 	m.fieldBuckets = newBuckets(h.FieldHashTableOffset, h.FieldBuckets())
 	return m
 }
@@ -144,7 +145,7 @@ func (m *wMem) owed() int64 {
 // owedIndex is the part of owed that waits for the index, but for what does not
 // grow with the number of entries.
 func (m *wMem) owedIndex() int64 {
-	return int64(len(m.slots)+len(m.links)+len(m.chains)) * 8
+	return int64(m.owes+len(m.slots)+len(m.links)+len(m.chains)) * 8
 }
 
 // object appends a zeroed object of size bytes, with its header, to the tail.
@@ -265,17 +266,17 @@ func (m *wMem) chainData(d *wData) {
 // search for the object would have walked it.
 func (m *wMem) chain(b *wBuckets, hash uint64, r wRef, depth *uint64) (pos uint16) {
 	bucket := hash % uint64(len(b.ends))
-	end := &b.ends[bucket]
 	item := refOf(b.off + bucket*wHashItem)
-	if end.last == 0 {
+	if b.begin(bucket) {
 		m.chains = append(m.chains, wPatch{item, r})
 	} else {
+		end := b.ends[bucket]
 		*depth = max(*depth, uint64(end.pos))
 		pos = deeper(end.pos)
 		m.patch(&m.chains, end.last, object.DataNextHash, r)
 	}
 	m.chains = append(m.chains, wPatch{item + 1, r}) // the bucket's tail
-	*end = wEnd{r, pos}
+	b.ends[bucket] = wEnd{r, pos}
 	return pos
 }
 

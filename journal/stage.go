@@ -120,6 +120,9 @@ func (s *wStage) patch(ops *[]wOp, p wPatch) {
 // take moves what the file lacks from m to s, which is empty: always the tail,
 // the main array and the header; the rest if index is set.
 func (m *wMem) take(s *wStage, index bool) {
+	if index {
+		m.settleAll()
+	}
 	s.full, s.index = true, index
 	s.base, s.end = m.base, m.end()
 	s.tail, m.tail = m.tail, s.tail

@@ -110,6 +110,7 @@ func survey(f vfs.File, path string, maxSize uint64, threshold int) (*wSurvey, e
 		return nil, err
 	}
 	s.m = newMem(s.disk, 0, maxSize, threshold)
+	s.m.begin()
 	h := &s.m.hdr
 	h.NObjects, h.NData, h.NFields, h.NEntryArrays, h.NEntries = 0, 0, 0, 0, 0
 	s.links = make([]wDiskLink, 1)

@@ -53,7 +53,7 @@ const (
 // What is looked up is mostly new or of the entry before, so mostly not there. A
 // byte for each slot tells that from a table that the processor's cache has.
 type wTable struct {
-	slots  []uint64 // len is a power of two
+	slots  []uint64 // len is a power of two; where marks is 0 there is anything
 	marks  []uint8  // of each slot: 0 for an empty one, else mark of its tag
 	shift  uint     // 32 - log2(len(slots))
 	n      uint32   // records
@@ -106,7 +106,7 @@ func (t *wTable) add(k0, k1 uint64) (uint32, *wData) {
 		t.chunks = append(t.chunks, new([wChunkSize]wData))
 	}
 	d := t.at(t.n)
-	d.k0, d.k1 = k0, k1
+	*d = wData{k0: k0, k1: k1}
 	t.insert(uint32(k0>>32), t.n)
 	return t.n, d
 }
@@ -121,8 +121,14 @@ func (t *wTable) insert(tag, id uint32) {
 	t.slots[i] = uint64(tag)<<32 | uint64(id)
 }
 
+// empty forgets all records, not the memory that they have had.
+func (t *wTable) empty() {
+	clear(t.marks)
+	t.n = 0
+}
+
 func (t *wTable) grow() {
-	old := t.slots
+	old, marks := t.slots, t.marks
 	size := max(2*len(old), wMinSlots)
 	t.slots, t.marks = make([]uint64, size), make([]uint8, size)
 	t.shift = 32
@@ -130,8 +136,8 @@ func (t *wTable) grow() {
 		size >>= 1
 		t.shift--
 	}
-	for _, s := range old {
-		if s != 0 {
+	for i, s := range old {
+		if marks[i] != 0 {
 			t.insert(uint32(s>>32), uint32(s))
 		}
 	}
@@ -151,20 +157,37 @@ type wKey struct{ k0, k1 uint64 }
 
 // wBuckets is a hash table of the file: of each bucket the end of its chain, to
 // which a new object is linked. Where the chain begins only the file knows.
+//
+// Most buckets are empty when an object comes to them. A bit for each tells that from
+// a table that the processor's cache has; what is in ends it has not.
 type wBuckets struct {
 	off  uint64 // of the items, in the file
 	ends []wEnd
+	used []uint64 // bits
 }
 
 // wEnd is the last object of a chain.
 type wEnd struct {
-	last wRef   // 0: the chain is empty
+	last wRef   // of a used bucket
 	pos  uint16 // objects before it, saturating
 }
 
 const wHashItem = object.HashItemSize
 
-func newBuckets(off, n uint64) wBuckets { return wBuckets{off, make([]wEnd, n)} }
+func newBuckets(off, n uint64) wBuckets {
+	return wBuckets{off, make([]wEnd, n), make([]uint64, (n+63)/64)}
+}
 
 // size is that of the table in the file, in bytes.
 func (b *wBuckets) size() uint64 { return uint64(len(b.ends)) * wHashItem }
+
+func (b *wBuckets) isUsed(bucket uint64) bool { return b.used[bucket/64]>>(bucket%64)&1 != 0 }
+
+// begin takes note that a bucket is used, and tells whether it was not.
+func (b *wBuckets) begin(bucket uint64) bool {
+	word := &b.used[bucket/64]
+	bit := uint64(1) << (bucket % 64)
+	was := *word
+	*word = was | bit
+	return was&bit == 0
+}

@@ -69,6 +69,7 @@ func BenchmarkBuild(b *testing.B) {
 		err := m.build(&s.e[0], wStamp{uint64(s.n), uint64(s.n), s.e[0].BootID})
 		if errors.Is(err, errNoRoom) || m.crowded() != "" {
 			b.StopTimer()
+			m.release()
 			m = newWMem(b)
 			b.StartTimer()
 		} else if err != nil {
