@@ -5,8 +5,15 @@ import (
 	"time"
 )
 
-// writeEffect is the effect of the settler write.
-func (w *Writer) writeEffect(upTo uint64) (uint64, error) { return w.put(upTo, false) }
+// writeEffect is the effect of the settler write. Those who wait for the sync of what it
+// cannot write learn that, too.
+func (w *Writer) writeEffect(upTo uint64) (uint64, error) {
+	pos, err := w.put(upTo, false)
+	if err != nil {
+		w.sync.Fail(upTo, err)
+	}
+	return pos, err
+}
 
 // indexEffect is the effect of the settler index.
 func (w *Writer) indexEffect(upTo uint64) (uint64, error) { return w.put(upTo, true) }
@@ -93,7 +100,11 @@ func (w *Writer) putStage() error {
 	pos, index := s.pos, s.index
 	if index {
 		w.indexed = pos
-		w.due.pay(time.Since(begin))
+		pages := 0
+		if w.awaited.Swap(false) || w.o.Sync.IsAll() {
+			pages = s.pages()
+		}
+		w.due.pay(time.Since(begin), pages)
 	}
 	w.written.Store(pos)
 	s.reset()

@@ -53,6 +53,7 @@ type Writer struct {
 
 	written  atomic.Uint64 // entries that are in the file
 	urgent   atomic.Uint64 // position up to which a sync was asked for
+	awaited  atomic.Bool   // somebody has waited for a sync since the last index
 	needGrow chan struct{} // capacity one: the allocated space runs short
 
 	naming  sync.Mutex // held while the file is renamed
@@ -261,7 +262,7 @@ func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
 	w.debt = wDebt{written: m.end(), synced: m.end()}
 	w.write = settle.New(w.writeEffect, settle.Options{Policy: settle.All(), Observe: observe("write")})
 	w.index = settle.New(w.indexEffect, settle.Options{Policy: settle.Every(o.Index), Window: w.due.in, Observe: observe("index")})
-	w.sync = settle.New(w.syncEffect, settle.Options{Policy: o.Sync, Sticky: true, Observe: observe("sync")})
+	w.sync = settle.New(w.syncEffect, settle.Options{Policy: o.Sync, Sticky: true, Gather: settle.GatherForSyncs(), Observe: observe("sync")})
 	return w
 }
 
@@ -287,13 +288,26 @@ func (w *Writer) Wait(ctx context.Context, pos Pos, level settle.Level) error {
 		if w.sync.Settled() >= uint64(pos) {
 			return nil
 		}
-		if err := w.write.Wait(ctx, uint64(pos)); err != nil {
-			return err
-		}
-		return w.sync.Wait(ctx, uint64(pos))
+		return w.waitSynced(ctx, uint64(pos))
 	case settle.Replicated:
 	}
 	return fmt.Errorf("wait for %s: %w", level, ErrLevel)
+}
+
+// waitSynced waits for the sync alone, which comes after the write: one who waited for
+// both would be woken twice. If the write fails, sync.Fail tells who waits by then; who
+// comes a moment later learns what the next attempt comes to.
+func (w *Writer) waitSynced(ctx context.Context, pos uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !w.awaited.Load() {
+		w.awaited.Store(true)
+	}
+	if err := w.write.Lead(pos); err != nil {
+		return err
+	}
+	return w.sync.Wait(ctx, pos)
 }
 
 // SettleIndex returns nil when everything appended before the call is in the

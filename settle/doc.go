@@ -80,4 +80,7 @@
 //  23. Answer: it is told of every effect once, after it and before the next. The
 //     callers of 20 and 22 are then the positions: who was marked when the effect
 //     ended has queued, and who is marked during Answer is one of those answered.
+//  24. Lead runs an effect if a Wait would run it at once, and never waits for one that
+//     somebody else runs.
+//  25. Fail answers those who wait for what is not marked, and nobody else.
 package settle

@@ -3,7 +3,11 @@ package settle
 import (
 	"context"
 	"runtime"
+	"slices"
 )
+
+// largeGroup is how many callers an effect may begin for at once.
+const largeGroup = 64
 
 // waiter is somebody who waits for a position.
 type waiter struct {
@@ -84,6 +88,49 @@ func (s *Settler) MarkAndWait(ctx context.Context, pos uint64) error {
 	return s.Wait(ctx, pos)
 }
 
+// Lead is for who waits for something that comes after this effect, at another settler:
+// if pos is marked, not settled, and no effect runs, the caller runs one, as Wait would.
+// Else it returns nil at once, whether or not pos will be settled, or the error that Wait
+// would return without waiting.
+func (s *Settler) Lead(pos uint64) error {
+	if pos <= s.settled.Load() {
+		return nil
+	}
+	s.mu.Lock()
+	if done, err := s.known(pos); done {
+		s.mu.Unlock()
+		return err
+	}
+	if s.phase == open && !s.busy && pos <= s.marked.Load() && !s.g.holds(1) {
+		s.busy = true
+		s.g.queued++
+		return s.lead(pos)
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// Fail answers err to those who wait for a position up to upTo that is not marked: what
+// they wait for has failed. It changes nothing else; the position may be marked later.
+func (s *Settler) Fail(upTo uint64, err error) {
+	s.mu.Lock()
+	m := s.marked.Load()
+	var failed []*waiter
+	s.waiters = slices.DeleteFunc(s.waiters, func(w *waiter) bool {
+		if w.pos <= m || w.pos > upTo {
+			return false
+		}
+		w.listed = false
+		failed = append(failed, w)
+		return true
+	})
+	s.publishWatch()
+	s.mu.Unlock()
+	for _, w := range failed {
+		w.c <- verdict{err: err}
+	}
+}
+
 // known answers a wait that needs no waiting. Called with mu held.
 func (s *Settler) known(pos uint64) (done bool, err error) {
 	switch {
@@ -102,12 +149,15 @@ func (s *Settler) known(pos uint64) (done bool, err error) {
 //
 // First everyone else who can run has a turn, who may be about to mark and wait:
 // on busy processors groups become larger by that, and it costs one who is alone
-// less than a microsecond.
+// less than a microsecond. A group that is large does not grow by as much as the effect
+// would begin later: on two processors 200 callers got 10 to 20 % less done.
 func (s *Settler) lead(pos uint64) error {
 	defer s.mu.Unlock() // also if the effect ends the goroutine
-	s.mu.Unlock()
-	runtime.Gosched()
-	s.mu.Lock()
+	if s.demands() < largeGroup {
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
+	}
 	return s.attemptFor(pos)
 }
 
