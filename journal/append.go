@@ -80,7 +80,10 @@ func (w *Writer) appendLocked(entries []entry.Entry, large []wLarge, urgent *boo
 	var now wStamp // taken once, when an entry first needs it
 	m := w.m
 	others := w.order.held.Load() - w.counted
-	defer w.account()
+	defer func() {
+		m.before = nil // the caller may change them now
+		w.account()
+	}()
 	for i := range entries {
 		e := &entries[i]
 		switch {
@@ -110,7 +113,7 @@ func (w *Writer) appendLocked(entries []entry.Entry, large []wLarge, urgent *boo
 			m.kept = wKept{e.Seqnum, e.XorHash}
 		}
 		err := m.build(e, s)
-		m.large = nil
+		m.large, m.before = nil, e.Fields
 		if err != nil {
 			if errors.Is(err, errNoRoom) {
 				w.full = true

@@ -11,11 +11,12 @@ import "github.com/tidemark-log/tidemark/entry"
 //	place 0  A=1      A=1      A=1      A=2      A=2     A=1 is linked to 2 and 3 with entry 4
 //	place 1  B=1      B=1      B=1      B=1      B=1     to nothing but 1 yet
 type wLast struct {
-	payload []byte // a copy, cut at wLastMax
+	payload []byte // a copy, cut at wLastMax or behind its name
 	whole   bool   // payload is
 	id      uint32 // its record
 	field   uint32 // the record of its name, 0: not known
 	name    uint32 // the length of its name, if that is known
+	changes uint8  // how often it was new since it was last repeated, wrapping
 
 	item    uint64 // of the entries that have it, as in wMem.items
 	jenkins uint64 // of the record
@@ -28,17 +29,21 @@ const (
 	wLastMax = 256
 	// wLastFields is how many fields of the entry before are kept.
 	wLastFields = 64
+	// wSeldom is after how many changes in a row a field is not kept to be compared any
+	// more, but for once in as many.
+	wSeldom = 16
 	// wRecent is how many entries are kept to be linked later, at most.
 	wRecent = 4096
 )
 
 // wCarry is what is to be linked to the fields of the entry before.
 type wCarry struct {
-	last   []wLast // by the place of a field
-	places int     // how many fields the entry before had, if they may be carried
-	turn   uint64  // entries built
-	recent []wRef  // the latest of them
-	owes   int     // links
+	last   []wLast       // by the place of a field
+	before []entry.Field // of the entry before, if they are still what they were
+	places int           // how many fields the entry before had, if they may be carried
+	turn   uint64        // entries built
+	recent []wRef        // the latest of them
+	owes   int           // links
 }
 
 // recall sorts the fields of an entry: into m.probes come those that are not carried.
@@ -51,7 +56,7 @@ func (m *wMem) recall(fields []entry.Field) {
 			continue
 		}
 		l := &m.last[i]
-		same := l.whole && string(l.payload) == string(f)
+		same := l.whole && (i < len(m.before) && isThat(f, m.before[i]) || string(l.payload) == string(f))
 		if same && i < m.places && m.turn < l.until {
 			continue
 		}
@@ -60,7 +65,7 @@ func (m *wMem) recall(fields []entry.Field) {
 		}
 		p := wProbe{place: i}
 		if same {
-			p.same, p.id = true, l.id
+			p.same, p.id, l.changes = true, l.id, 0
 		} else if n := int(l.name); l.field != 0 && len(f) > n && f[n] == '=' && string(f[:n]) == string(l.payload[:n]) {
 			p.field, p.name = l.field, l.name
 		}
@@ -70,6 +75,9 @@ func (m *wMem) recall(fields []entry.Field) {
 		m.settle(&m.last[i])
 	}
 }
+
+// isThat tells whether two fields are the same bytes, in the same place of memory.
+func isThat(a, b entry.Field) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
 // remember keeps the field f of an entry at hand for the next, with what p and its
 // record d say of it.
@@ -81,8 +89,12 @@ func (m *wMem) remember(f entry.Field, p *wProbe, d *wData) {
 		m.last = append(m.last, make([]wLast, p.place+1-len(m.last))...)
 	}
 	l := &m.last[p.place]
-	l.whole = len(f) <= wLastMax
-	l.payload = append(l.payload[:0], f[:min(len(f), wLastMax)]...)
+	keep := min(len(f), wLastMax)
+	if l.changes++; l.changes > wSeldom && l.changes%wSeldom != 0 && p.name > 0 {
+		keep = min(keep, int(p.name)) // such as a message, which is not repeated mostly
+	}
+	l.whole = keep == len(f)
+	l.payload = append(l.payload[:0], f[:keep]...)
 	l.id, l.field, l.name = p.id, p.field, p.name
 	l.item, l.jenkins = p.item, d.jenkins
 }

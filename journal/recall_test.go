@@ -87,6 +87,7 @@ func TestStressRecall(t *testing.T) {
 			e := entry.Entry{Fields: drawn}
 			stamp := wStamp{1e15 + n, n, entry.ID{1}}
 			with.large = large.prepare([]entry.Entry{e})
+			with.before = fields // whose bytes drawn has in part
 			without.settleAll()
 			without.places = 0
 			clear(without.last)
