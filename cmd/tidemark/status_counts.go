@@ -47,6 +47,7 @@ func countWords(name, reason string) (words string, ok bool) {
 			"varlink level":          "entries dropped: above MaxLevelStore",
 			"native bad_names":       "fields dropped: invalid names",
 			"native too_many_fields": "entries dropped: too many fields",
+			"native malformed":       "messages cut short: malformed from there on",
 			"kmsg bad_names":         "fields dropped: invalid names",
 			"stdout streams":         "streams opened",
 		},
