@@ -136,6 +136,9 @@ func wExport(t testing.TB, path string, args ...string) []byte {
 	if err != nil {
 		t.Fatalf("journalctl -o export: %v\n%s", err, stderr.Bytes())
 	}
+	if stderr.Len() > 0 {
+		t.Errorf("journalctl -o export %q: %s", args, stderr.Bytes())
+	}
 	return out
 }
 
