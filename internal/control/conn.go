@@ -243,6 +243,7 @@ func (c *conn) send(out reply) error {
 	if st, ok := out.Parameters.(*Status); ok && out.Error == "" {
 		b := st.appendJSON(append(c.out.AvailableBuffer(), `{"parameters":`...))
 		c.out.Write(append(b, "}\n"...))
+		c.server.statuses.Put(st)
 	} else if err := json.NewEncoder(&c.out).Encode(out); err != nil {
 		return err
 	}

@@ -47,8 +47,9 @@ type Daemon interface {
 	// with O_APPEND, and one without for repair, or -1 if it has passed none. An error that is a RefusedError says
 	// what is wrong with them.
 	OpenLines(ctx context.Context, from Peer, appending, repairing int) (Lines, error)
-	// Status describes the daemon at this moment. It waits for nothing.
-	Status() Status
+	// Look has st describe the daemon at this moment, and may use its lists again. It
+	// waits for nothing.
+	Look(st *Status)
 }
 
 // Limits of a Server. A zero field means its default.
@@ -103,6 +104,8 @@ type Server struct {
 	unread time.Duration // replyTimeout
 	rest   time.Duration // acceptBackoff
 	short  time.Duration // lastTimeout
+
+	statuses sync.Pool // of *Status: those not in use
 
 	reserve Reserve // for a connection when there is no other descriptor
 

@@ -57,7 +57,7 @@ func (d *fakeDaemon) Rotate(context.Context) error {
 	return d.err
 }
 
-func (d *fakeDaemon) Status() Status { return Status{Version: "1.2", PID: 7} }
+func (d *fakeDaemon) Look(st *Status) { *st = Status{Version: "1.2", PID: 7} }
 
 // start serves d on a socket and returns its path. The server ends with the
 // test, and must have ended every goroutine then.

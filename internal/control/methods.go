@@ -140,8 +140,12 @@ func (s *Server) nothingToMove(context.Context, call) reply {
 }
 
 func (s *Server) status(context.Context, call) reply {
-	st := s.daemon.Status()
-	return reply{Parameters: &st}
+	st, ok := s.statuses.Get().(*Status)
+	if !ok {
+		st = new(Status)
+	}
+	s.daemon.Look(st)
+	return reply{Parameters: st}
 }
 
 func (s *Server) getInfo(context.Context, call) reply {

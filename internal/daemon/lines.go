@@ -62,9 +62,10 @@ func (d *daemon) lookAtFunnel(s *snapshot) {
 		web.Count{Name: "funnel", Reason: "refused", N: st.Refused},
 		web.Count{Name: "funnel", Reason: "lost", N: st.Lost},
 	)
-	s.Funnel = &web.FunnelStats{Files: st.Files, Clients: st.Clients, LogStats: web.LogStats{
+	s.funnel = web.FunnelStats{Files: st.Files, Clients: st.Clients, LogStats: web.LogStats{
 		Lines: st.Lines, Unsynced: st.Unsynced, Syncs: st.Syncs, SyncErrors: st.SyncErrors, Buffered: st.Buffered,
 	}}
+	s.Funnel = &s.funnel
 	effects := func(name string, h *histogram.Histogram) {
 		s.Effects = append(s.Effects, web.Effect{Log: "funnel", Name: name, Counts: h.Counts()})
 	}

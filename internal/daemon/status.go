@@ -7,41 +7,61 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/internal/control"
 	"github.com/tidemark-log/tidemark/internal/histogram"
+	"github.com/tidemark-log/tidemark/internal/ingest"
+	"github.com/tidemark-log/tidemark/internal/remote"
 	"github.com/tidemark-log/tidemark/internal/store"
 	"github.com/tidemark-log/tidemark/internal/web"
 	"github.com/tidemark-log/tidemark/journal"
+	"github.com/tidemark-log/tidemark/settle"
 )
 
 // snapshot is what the stations say of themselves at one moment.
 type snapshot struct {
 	web.Stats
 	store store.Status
+	far   remote.Status
 	files []journal.Stats // of all stations
 	since uint64          // when the oldest unsynced entry came, µs since 1970; 0: there is none
+
+	accessLog web.LogStats
+	funnel    web.FunnelStats
+
+	// Texts of what seldom changes.
+	machine, boot, sequence idText
+	policy                  settle.Policy
+	policyText              string
 }
 
-// countsRoom is more than there are counts.
-const countsRoom = 96
+// idText is the text of an ID, kept as long as it is the same.
+type idText struct {
+	id   entry.ID
+	text string
+}
 
-// effectsRoom is for the effects of the journal, the access log and clients' files.
-const effectsRoom = 8
+func (t *idText) of(id entry.ID) string {
+	if t.text == "" || t.id != id {
+		t.id, t.text = id, id.String()
+	}
+	return t.text
+}
 
 // look asks the stations. It waits for nothing that waits for the disk, or for the
-// append of a batch.
+// append of a batch, and allocates nothing in the long run: what is garbage is paid for
+// by the appends of a flood, too.
 func (d *daemon) look() *snapshot {
-	st, far := d.store.Status(), d.remote.Status()
 	s, ok := d.looks.Get().(*snapshot)
 	if !ok {
 		s = new(snapshot)
-		s.Counts = make([]web.Count, 0, countsRoom)
-		s.Effects = make([]web.Effect, 0, effectsRoom)
 	}
-	*s = snapshot{
-		store: st, files: slices.Concat(st.Files, far.Files),
-		Stats: web.Stats{Version: d.o.Version, Counts: s.Counts[:0], Effects: s.Effects[:0], Turns: s.Turns[:0]},
-	}
+	st, far := &s.store, &s.far
+	d.store.Look(st)
+	d.remote.Look(far)
+	s.files = append(append(s.files[:0], st.Files...), far.Files...)
+	s.since = 0
+	s.Stats = web.Stats{Version: d.o.Version, Counts: s.Counts[:0], Effects: s.Effects[:0], Turns: s.Turns[:0]}
 	s.Syncs, s.SyncErrors = st.Syncs+far.Syncs, st.SyncErrors+far.SyncErrors
 	s.Buffer = st.Buffer
 	s.Usage, s.Available, s.DiskFull = st.Usage.Bytes, st.Usage.Available, st.Full
@@ -57,9 +77,9 @@ func (d *daemon) look() *snapshot {
 	if s.since != 0 {
 		s.UnsyncedAge = max(0, time.Since(time.UnixMicro(int64(s.since))))
 	}
-	for _, c := range d.ingest.Counts() {
+	d.ingest.EachCount(func(c ingest.Count) {
 		s.Counts = append(s.Counts, web.Count{Name: c.Name, Reason: c.Reason, N: c.N})
-	}
+	})
 	s.Counts = append(s.Counts,
 		web.Count{Name: "http", Reason: "underscores", N: d.decoded.underscores.Load()},
 		web.Count{Name: "http", Reason: "cut_names", N: d.decoded.cut.Load()},
@@ -76,9 +96,9 @@ func (d *daemon) look() *snapshot {
 	for _, c := range far.Counts {
 		s.Counts = append(s.Counts, web.Count{Name: "upload", Reason: c.Reason, N: c.N})
 	}
-	for _, t := range d.ingest.Turns() {
+	d.ingest.EachTurn(func(t ingest.Turn) {
 		s.Turns = append(s.Turns, web.Turn{Name: t.Name, Counts: t.Counts})
-	}
+	})
 	d.lookAtEffects(s)
 	d.lookAtAccessLog(s)
 	d.lookAtFunnel(s)
@@ -113,29 +133,33 @@ func (d *daemon) lookAtAccessLog(s *snapshot) {
 		web.Count{Name: "access_log", Reason: "lost", N: st.Lost},
 		web.Count{Name: "access_log", Reason: "set_aside", N: st.SetAside},
 	)
-	s.AccessLog = &web.LogStats{
+	s.accessLog = web.LogStats{
 		Lines: st.Lines, Unsynced: st.Unsynced, Syncs: st.Syncs, SyncErrors: st.SyncErrors, Buffered: st.Buffered, Limit: st.Limit,
 	}
+	s.AccessLog = &s.accessLog
 }
 
 // stats is what /metrics shows, which keeps it.
 func (d *daemon) stats() web.Stats { return d.look().Stats }
 
-// Status implements control.Daemon.
-func (d *daemon) Status() control.Status {
-	s, cfg := d.look(), d.config()
+// Look implements control.Daemon.
+func (d *daemon) Look(out *control.Status) {
+	s, cfg := d.look(), d.cfg.Load()
 	defer d.looks.Put(s) // nothing of it is in the answer but texts
 	st := &s.store
-	out := control.Status{
+	if s.policyText == "" || s.policy != cfg.Sync {
+		s.policy, s.policyText = cfg.Sync, cfg.Sync.String()
+	}
+	*out = control.Status{
 		Version:       s.Version,
 		PID:           os.Getpid(),
 		Started:       usec(d.started),
-		MachineID:     d.machine.String(),
-		BootID:        d.boot.String(),
+		MachineID:     s.machine.of(d.machine),
+		BootID:        s.boot.of(d.boot),
 		Data:          st.Dir,
 		Run:           d.run,
 		Endpoints:     d.endpoints,
-		Sync:          cfg.Sync.String(),
+		Sync:          s.policyText,
 		Notify:        cfg.Notify.Microseconds(),
 		Nice:          niceNow(),
 		Buffer:        s.Buffer,
@@ -146,64 +170,94 @@ func (d *daemon) Status() control.Status {
 		Unsynced:      s.Unsynced,
 		UnsyncedBytes: s.UnsyncedBytes,
 		UnsyncedSince: s.since,
-		Files:         make([]control.File, 0, len(s.files)),
+		Files:         out.Files[:0],
 		Space: control.Space{
 			Usage: s.Usage, Limit: st.Usage.Limit, Available: s.Available, Archived: st.Usage.Archived, Prepared: st.Prepared, Full: s.DiskFull,
 		},
-		Counts:     make([]control.Count, 0, countsRoom),
-		Histograms: histograms(s),
+		Counts:     out.Counts[:0],
+		Histograms: appendHistograms(out.Histograms[:0], s),
 	}
 	for i := range s.files {
-		out.Files = append(out.Files, fileStatus(&s.files[i]))
+		out.Files = append(out.Files, s.fileStatus(&s.files[i]))
 	}
-	lines := web.Count{Name: "funnel", Reason: "lines", N: s.Funnel.Lines}
-	for _, counts := range [][]web.Count{s.Counts, {lines}, d.web.Counts()} {
-		for _, c := range counts {
-			out.Counts = append(out.Counts, control.Count{Name: c.Name, Reason: c.Reason, N: c.N})
-		}
+	add := func(c web.Count) {
+		out.Counts = append(out.Counts, control.Count{Name: c.Name, Reason: c.Reason, N: c.N})
 	}
-	return out
+	for _, c := range s.Counts {
+		add(c)
+	}
+	add(web.Count{Name: "funnel", Reason: "lines", N: s.Funnel.Lines})
+	d.web.EachCount(add)
 }
 
 // fileStatus is one file of a Status.
-func fileStatus(f *journal.Stats) control.File {
+func (s *snapshot) fileStatus(f *journal.Stats) control.File {
 	file := control.File{
 		Path: f.Path, Entries: f.Entries, Bytes: f.Bytes, Unwritten: f.Buffered, Unsynced: f.Unsynced,
-		Fill: int(f.Fill * 100), SeqnumID: f.SeqnumID.String(), TailSeqnum: f.TailSeqnum,
+		Fill: int(f.Fill * 100), SeqnumID: s.sequence.of(f.SeqnumID), TailSeqnum: f.TailSeqnum,
 		HeadRealtime: f.HeadRealtime, TailRealtime: f.TailRealtime,
 	}
-	if err := errors.Join(f.WriteErr, f.SyncErr); err != nil {
-		file.Error = err.Error()
+	if f.WriteErr != nil || f.SyncErr != nil {
+		file.Error = errors.Join(f.WriteErr, f.SyncErr).Error()
 	}
 	return file
 }
 
-// histograms are those of a Status, without the ones that have counted nothing.
-func histograms(s *snapshot) []control.Histogram {
-	list := make([]control.Histogram, 0, len(s.Effects)+len(s.Turns)+1)
+// appendHistograms appends those of a Status, without the ones that have counted nothing.
+// It uses again what lies behind list.
+func appendHistograms(list []control.Histogram, s *snapshot) []control.Histogram {
 	add := func(name, unit string, c *histogram.Counts) {
 		n := histogram.Orders
 		for n > 0 && c.N[n-1] == 0 {
 			n--
 		}
 		if n > 0 {
-			list = append(list, control.Histogram{Name: name, Unit: unit, Counts: slices.Clone(c.N[:n]), Sum: c.Sum})
+			list = slices.Grow(list, 1)[:len(list)+1]
+			h := &list[len(list)-1]
+			*h = control.Histogram{Name: name, Unit: unit, Counts: append(h.Counts[:0], c.N[:n]...), Sum: c.Sum}
 		}
 	}
 	const us = "µs"
 	for i := range s.Effects {
 		e := &s.Effects[i]
-		name := e.Name
-		if e.Log != "journal" {
-			name = e.Log + " " + name
-		}
-		add(name, us, &e.Counts)
+		add(effectName(e.Log, e.Name), us, &e.Counts)
 	}
 	for i := range s.Turns {
-		add("turn "+s.Turns[i].Name, us, &s.Turns[i].Counts)
+		add(turnName(s.Turns[i].Name), us, &s.Turns[i].Counts)
 	}
 	add("records", "records", &s.Records)
 	return list
+}
+
+// effectName is that of a histogram; these few are written out, so that none is made
+// for each status.
+func effectName(log, name string) string {
+	switch [2]string{log, name} {
+	case [2]string{"access_log", "write"}:
+		return "access_log write"
+	case [2]string{"access_log", "sync"}:
+		return "access_log sync"
+	case [2]string{"funnel", "write"}:
+		return "funnel write"
+	case [2]string{"funnel", "sync"}:
+		return "funnel sync"
+	}
+	return name // of a journal
+}
+
+// turnName is that of a histogram.
+func turnName(name string) string {
+	switch name {
+	case "native":
+		return "turn native"
+	case "syslog":
+		return "turn syslog"
+	case "stdout":
+		return "turn stdout"
+	case "kmsg":
+		return "turn kmsg"
+	}
+	return "turn " + name
 }
 
 // errDiskFull is what /readyz says.

@@ -101,8 +101,8 @@ func (l *liar) Synchronize(ctx context.Context) error {
 // answers is what a liar answers to.
 type answers struct{ *liar }
 
-// Status implements control.Daemon.
-func (c answers) Status() control.Status { return control.Status{Syncs: c.Store.Status().Syncs} }
+// Look implements control.Daemon.
+func (c answers) Look(st *control.Status) { *st = control.Status{Syncs: c.Store.Status().Syncs} }
 
 // Append implements control.Daemon. The demo does not call it.
 func (answers) Append(context.Context, control.Peer, []entry.Entry, settle.Level) (control.Appended, error) {

@@ -100,65 +100,63 @@ func (c *counts) add(r reason, n uint64) {
 	}
 }
 
-// list returns all counts, those that are still zero included, so that a reader
-// knows what could be counted.
-func (c *counts) list() []Count {
-	names := [reasonCount]Count{
-		nativeEntries:   {Name: "native", Reason: "entries"},
-		nativeBadNames:  {Name: "native", Reason: "bad_names"},
-		nativeNoise:     {Name: "native", Reason: "noise"},
-		nativeMalformed: {Name: "native", Reason: "malformed"},
-		nativeTooMany:   {Name: "native", Reason: "too_many_fields"},
-		nativeTooLarge:  {Name: "native", Reason: "too_large"},
-		nativeEmpty:     {Name: "native", Reason: "empty"},
-		nativeTruncated: {Name: "native", Reason: "truncated"},
-		nativeControl:   {Name: "native", Reason: "control_truncated"},
-		nativeFDs:       {Name: "native", Reason: "unexpected_fds"},
-		nativeFDPath:    {Name: "native", Reason: "fd_path"},
-		nativeFDKind:    {Name: "native", Reason: "fd_kind"},
-		nativeFDSize:    {Name: "native", Reason: "fd_size"},
-		nativeFDRead:    {Name: "native", Reason: "fd_unreadable"},
-		nativeFDRate:    {Name: "native", Reason: "fd_rate"},
-		nativeLimited:   {Name: "native", Reason: "rate_limited"},
-		nativeLevel:     {Name: "native", Reason: "level"},
-		nativeRefused:   {Name: "native", Reason: "refused"},
-		syslogEntries:   {Name: "syslog", Reason: "entries"},
-		syslogTruncated: {Name: "syslog", Reason: "truncated"},
-		syslogControl:   {Name: "syslog", Reason: "control_truncated"},
-		syslogFDs:       {Name: "syslog", Reason: "unexpected_fds"},
-		syslogLimited:   {Name: "syslog", Reason: "rate_limited"},
-		syslogLevel:     {Name: "syslog", Reason: "level"},
-		syslogRefused:   {Name: "syslog", Reason: "refused"},
-		stdoutEntries:   {Name: "stdout", Reason: "entries"},
-		stdoutStreams:   {Name: "stdout", Reason: "streams"},
-		stdoutTooMany:   {Name: "stdout", Reason: "too_many_streams"},
-		stdoutShort:     {Name: "stdout", Reason: "no_descriptors"},
-		stdoutHeader:    {Name: "stdout", Reason: "bad_header"},
-		stdoutRead:      {Name: "stdout", Reason: "unreadable"},
-		stdoutLimited:   {Name: "stdout", Reason: "rate_limited"},
-		stdoutLevel:     {Name: "stdout", Reason: "level"},
-		stdoutRefused:   {Name: "stdout", Reason: "refused"},
-		kmsgEntries:     {Name: "kmsg", Reason: "entries"},
-		kmsgMalformed:   {Name: "kmsg", Reason: "malformed"},
-		kmsgBadNames:    {Name: "kmsg", Reason: "bad_names"},
-		kmsgMissed:      {Name: "kmsg", Reason: "missed"},
-		kmsgOverrun:     {Name: "kmsg", Reason: "overrun"},
-		kmsgLevel:       {Name: "kmsg", Reason: "level"},
-		kmsgRead:        {Name: "kmsg", Reason: "unreadable"},
-		kmsgRefused:     {Name: "kmsg", Reason: "refused"},
-		httpLevel:       {Name: "http", Reason: "level"},
-		peerLookups:     {Name: "peer", Reason: "lookups"},
-		peerGone:        {Name: "peer", Reason: "gone"},
-		peerReused:      {Name: "peer", Reason: "pid_reused"},
-	}
-	list := make([]Count, 0, reasonCount-1)
-	for r := noReason + 1; r < reasonCount; r++ {
-		names[r].N = c.n[r].Load()
-		list = append(list, names[r])
-	}
-	return list
+// names of what is counted.
+var names = [reasonCount]Count{
+	nativeEntries:   {Name: "native", Reason: "entries"},
+	nativeBadNames:  {Name: "native", Reason: "bad_names"},
+	nativeNoise:     {Name: "native", Reason: "noise"},
+	nativeMalformed: {Name: "native", Reason: "malformed"},
+	nativeTooMany:   {Name: "native", Reason: "too_many_fields"},
+	nativeTooLarge:  {Name: "native", Reason: "too_large"},
+	nativeEmpty:     {Name: "native", Reason: "empty"},
+	nativeTruncated: {Name: "native", Reason: "truncated"},
+	nativeControl:   {Name: "native", Reason: "control_truncated"},
+	nativeFDs:       {Name: "native", Reason: "unexpected_fds"},
+	nativeFDPath:    {Name: "native", Reason: "fd_path"},
+	nativeFDKind:    {Name: "native", Reason: "fd_kind"},
+	nativeFDSize:    {Name: "native", Reason: "fd_size"},
+	nativeFDRead:    {Name: "native", Reason: "fd_unreadable"},
+	nativeFDRate:    {Name: "native", Reason: "fd_rate"},
+	nativeLimited:   {Name: "native", Reason: "rate_limited"},
+	nativeLevel:     {Name: "native", Reason: "level"},
+	nativeRefused:   {Name: "native", Reason: "refused"},
+	syslogEntries:   {Name: "syslog", Reason: "entries"},
+	syslogTruncated: {Name: "syslog", Reason: "truncated"},
+	syslogControl:   {Name: "syslog", Reason: "control_truncated"},
+	syslogFDs:       {Name: "syslog", Reason: "unexpected_fds"},
+	syslogLimited:   {Name: "syslog", Reason: "rate_limited"},
+	syslogLevel:     {Name: "syslog", Reason: "level"},
+	syslogRefused:   {Name: "syslog", Reason: "refused"},
+	stdoutEntries:   {Name: "stdout", Reason: "entries"},
+	stdoutStreams:   {Name: "stdout", Reason: "streams"},
+	stdoutTooMany:   {Name: "stdout", Reason: "too_many_streams"},
+	stdoutShort:     {Name: "stdout", Reason: "no_descriptors"},
+	stdoutHeader:    {Name: "stdout", Reason: "bad_header"},
+	stdoutRead:      {Name: "stdout", Reason: "unreadable"},
+	stdoutLimited:   {Name: "stdout", Reason: "rate_limited"},
+	stdoutLevel:     {Name: "stdout", Reason: "level"},
+	stdoutRefused:   {Name: "stdout", Reason: "refused"},
+	kmsgEntries:     {Name: "kmsg", Reason: "entries"},
+	kmsgMalformed:   {Name: "kmsg", Reason: "malformed"},
+	kmsgBadNames:    {Name: "kmsg", Reason: "bad_names"},
+	kmsgMissed:      {Name: "kmsg", Reason: "missed"},
+	kmsgOverrun:     {Name: "kmsg", Reason: "overrun"},
+	kmsgLevel:       {Name: "kmsg", Reason: "level"},
+	kmsgRead:        {Name: "kmsg", Reason: "unreadable"},
+	kmsgRefused:     {Name: "kmsg", Reason: "refused"},
+	httpLevel:       {Name: "http", Reason: "level"},
+	peerLookups:     {Name: "peer", Reason: "lookups"},
+	peerGone:        {Name: "peer", Reason: "gone"},
+	peerReused:      {Name: "peer", Reason: "pid_reused"},
 }
 
-// Counts returns what was taken, and what was malformed or dropped, by reason,
-// always all of them and in the same order. It may be called at any time.
-func (in *Ingest) Counts() []Count { return in.counts.list() }
+// EachCount tells what was taken, and what was malformed or dropped, by reason, always
+// all of them and in the same order, so that it is known what could be counted. It may
+// be called at any time, and allocates nothing.
+func (in *Ingest) EachCount(tell func(Count)) {
+	for r := noReason + 1; r < reasonCount; r++ {
+		c := names[r]
+		c.N = in.counts.n[r].Load()
+		tell(c)
+	}
+}

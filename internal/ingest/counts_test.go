@@ -12,9 +12,13 @@ func TestCountsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, n := range new(counts).list() {
-		if n.Name == "" || !strings.Contains(string(b), "`"+n.Reason+"`") {
-			t.Errorf("count %d, %s %q, is not in docs/PROTOCOLS.md", i, n.Name, n.Reason)
+	n := 0
+	new(Ingest).EachCount(func(c Count) {
+		if n++; c.Name == "" || !strings.Contains(string(b), "`"+c.Reason+"`") {
+			t.Errorf("count %d, %s %q, is not in docs/PROTOCOLS.md", n, c.Name, c.Reason)
 		}
+	})
+	if n != int(reasonCount)-1 {
+		t.Errorf("%d counts, want %d", n, reasonCount-1)
 	}
 }

@@ -51,13 +51,14 @@ func (in *Ingest) newLosses() *settle.Settler {
 func (in *Ingest) tellLosses(upTo uint64) (uint64, error) {
 	var parts []string
 	total := uint64(0)
-	for i, c := range in.counts.list() {
-		r := reason(i) + 1
-		n := c.N - in.told[r]
+	for r := noReason + 1; r < reasonCount; r++ {
+		c := names[r]
+		now := in.counts.n[r].Load()
+		n := now - in.told[r]
 		if n == 0 || !r.isLoss() {
 			continue
 		}
-		in.told[r] = c.N
+		in.told[r] = now
 		total += n
 		parts = append(parts, c.Name+" "+c.Reason+" "+strconv.FormatUint(n, 10))
 	}

@@ -190,13 +190,16 @@ func (r *rig) sendFDs(c *net.UnixConn, data []byte, fds ...int) {
 // count returns one of the counts.
 func (r *rig) count(name, reason string) uint64 {
 	r.t.Helper()
-	for _, c := range r.Counts() {
+	found, n := false, uint64(0)
+	r.EachCount(func(c Count) {
 		if c.Name == name && c.Reason == reason {
-			return c.N
+			found, n = true, c.N
 		}
+	})
+	if !found {
+		r.t.Fatalf("no count %s/%s", name, reason)
 	}
-	r.t.Fatalf("no count %s/%s", name, reason)
-	return 0
+	return n
 }
 
 // own returns the fields before the trusted ones of the process.

@@ -17,15 +17,14 @@ type Turn struct {
 // turns has a histogram for each path.
 type turns struct{ native, syslog, stdout, kmsg histogram.Histogram }
 
-// Turns returns what the loops have taken since Open. It may be called at any time.
-func (in *Ingest) Turns() []Turn {
+// EachTurn tells what the loops have taken since Open. It may be called at any time,
+// and allocates nothing.
+func (in *Ingest) EachTurn(tell func(Turn)) {
 	t := &in.turns
-	return []Turn{
-		{"native", t.native.Counts()},
-		{"syslog", t.syslog.Counts()},
-		{"stdout", t.stdout.Counts()},
-		{"kmsg", t.kmsg.Counts()},
-	}
+	tell(Turn{"native", t.native.Counts()})
+	tell(Turn{"syslog", t.syslog.Counts()})
+	tell(Turn{"stdout", t.stdout.Counts()})
+	tell(Turn{"kmsg", t.kmsg.Counts()})
 }
 
 // took counts a turn that has begun at a monotonic time.

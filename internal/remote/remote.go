@@ -379,16 +379,20 @@ type Status struct {
 }
 
 // Status describes the files at this moment. It touches no file.
-func (f *Files) Status() Status {
-	st := Status{Syncs: f.counts.syncs.Load(), SyncErrors: f.counts.syncErrors.Load()}
+func (f *Files) Status() (st Status) {
+	f.Look(&st)
+	return st
+}
+
+// Look is Status that fills in st, whose lists it uses again.
+func (f *Files) Look(st *Status) {
+	*st = Status{
+		Syncs: f.counts.syncs.Load(), SyncErrors: f.counts.syncErrors.Load(), Files: st.Files[:0],
+		Counts: append(st.Counts[:0], Count{"rotation", f.counts.rotations.Load()}, Count{"order_break", f.counts.breaks.Load()}),
+	}
 	for _, w := range f.writers() {
 		st.Files = append(st.Files, w.Stats())
 	}
-	st.Counts = []Count{
-		{"rotation", f.counts.rotations.Load()},
-		{"order_break", f.counts.breaks.Load()},
-	}
-	return st
 }
 
 func (f *Files) event(priority int, format string, args ...any) {

@@ -139,25 +139,27 @@ type door struct {
 	flood *flood
 }
 
-// Status describes the file that is being written.
-func (d door) Status() control.Status {
+// Look describes the file that is being written.
+func (d door) Look(out *control.Status) {
 	st := d.flood.current.Load().Stats()
-	return control.Status{
+	*out = control.Status{
 		PID: os.Getpid(),
-		Files: []control.File{{
+		Files: append(out.Files[:0], control.File{
 			Path: st.Path, Entries: st.Entries, Bytes: st.Bytes, Unwritten: st.Buffered, Unsynced: st.Unsynced,
 			Fill: int(st.Fill * 100), SeqnumID: st.SeqnumID.String(), TailSeqnum: st.TailSeqnum,
 			HeadRealtime: st.HeadRealtime, TailRealtime: st.TailRealtime,
-		}},
+		}),
 	}
 }
 
 func servePolled(woken bool) func(context.Context, *net.UnixListener, CommandsOptions, door) (func() error, error) {
 	return func(_ context.Context, l *net.UnixListener, o CommandsOptions, d door) (func() error, error) {
 		answer := func() ([]byte, error) {
-			b, err := json.Marshal(struct {
+			var out struct {
 				Parameters control.Status `json:"parameters"`
-			}{d.Status()})
+			}
+			d.Look(&out.Parameters)
+			b, err := json.Marshal(&out)
 			return append(b, 0), err
 		}
 		p, err := startPollLoop(l, woken, o.Poll, answer)

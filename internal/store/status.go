@@ -56,9 +56,15 @@ type Status struct {
 
 // Status describes the store at this moment. It touches no file, but may have the
 // archiver look at the directory.
-func (s *Store) Status() Status {
+func (s *Store) Status() (st Status) {
+	s.Look(&st)
+	return st
+}
+
+// Look is Status that fills in st, whose lists it uses again.
+func (s *Store) Look(st *Status) {
 	c := &s.counts
-	st := Status{
+	*st = Status{
 		Dir:        s.dir,
 		Buffer:     s.settings.Load().Buffer,
 		Usage:      *s.usage.Load(),
@@ -67,16 +73,17 @@ func (s *Store) Status() Status {
 		Syncs:      c.syncs.Load(),
 		SyncErrors: c.syncErrors.Load(),
 		SyncTime:   time.Duration(c.syncTime.Load()) * time.Microsecond,
-		Counts: []Count{
-			{"unstorable", c.unstorable.Load()},
-			{"clock_step", c.clockSteps.Load()},
-			{"disk_full", c.diskFull.Load()},
-			{"lost_event", c.lostEvents.Load()},
-			{"rotation", c.rotations.Load()},
-			{"removed_file", c.removed.Load()},
-			{"read_back", c.readBack.Load()},
-			{"not_read_back", c.notReadBack.Load()},
-		},
+		Files:      st.Files[:0],
+		Counts: append(st.Counts[:0],
+			Count{"unstorable", c.unstorable.Load()},
+			Count{"clock_step", c.clockSteps.Load()},
+			Count{"disk_full", c.diskFull.Load()},
+			Count{"lost_event", c.lostEvents.Load()},
+			Count{"rotation", c.rotations.Load()},
+			Count{"removed_file", c.removed.Load()},
+			Count{"read_back", c.readBack.Load()},
+			Count{"not_read_back", c.notReadBack.Load()},
+		),
 	}
 	if err := s.preparing.Load(); err != nil {
 		st.Full = outOfSpace(*err)
@@ -85,7 +92,8 @@ func (s *Store) Status() Status {
 		s.archiver.Ring()
 	}
 	st.Usage.Bytes = st.Usage.rest
-	for _, f := range s.open() {
+	var room [lookRoom]*file
+	for _, f := range s.appendOpen(room[:0]) {
 		stats := f.w.Stats()
 		st.Files = append(st.Files, stats)
 		st.Usage.Bytes += stats.Allocated
@@ -96,8 +104,10 @@ func (s *Store) Status() Status {
 			st.Failing = *err
 		}
 	}
-	return st
 }
+
+// lookRoom is for how many files Look needs no memory.
+const lookRoom = 16
 
 // Pass goes where every append goes, and appends nothing: while an append is stuck it
 // does not return. It waits for no disk.

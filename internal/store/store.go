@@ -424,10 +424,11 @@ func (s *Store) await(ctx context.Context, try func() error) error {
 }
 
 // slots lists the system slot and all users'.
-func (s *Store) slots() []*slot {
+func (s *Store) slots() []*slot { return s.appendSlots(nil) }
+
+func (s *Store) appendSlots(all []*slot) []*slot {
 	s.usersMu.RLock()
 	defer s.usersMu.RUnlock()
-	all := make([]*slot, 0, 1+len(s.users))
 	all = append(all, s.system)
 	for _, sl := range s.users {
 		all = append(all, sl)
@@ -444,9 +445,11 @@ func (s *Store) slots() []*slot {
 //	slots: old or next
 //	                           current = next
 //	retired: old                                        old is in neither
-func (s *Store) open() []*file {
-	var files []*file
-	for _, sl := range s.slots() {
+func (s *Store) open() []*file { return s.appendOpen(nil) }
+
+func (s *Store) appendOpen(files []*file) []*file {
+	var room [lookRoom]*slot
+	for _, sl := range s.appendSlots(room[:0]) {
 		if f := sl.shown.Load(); f != nil {
 			files = append(files, f)
 		}

@@ -194,13 +194,13 @@ func TestAnswerWhenTheLineIsNotSynced(t *testing.T) {
 	}
 }
 
-func countOf(s *Server, name, reason string) uint64 {
-	for _, c := range s.Counts() {
+func countOf(s *Server, name, reason string) (n uint64) {
+	s.EachCount(func(c Count) {
 		if c.Name == name && c.Reason == reason {
-			return c.N
+			n = c.N
 		}
-	}
-	return 0
+	})
+	return n
 }
 
 // A dropped line is no reason not to answer under the other policies.

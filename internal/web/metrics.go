@@ -161,9 +161,7 @@ func (c *collector) exposition() *exposition {
 }
 
 func (c *collector) collect(x *exposition) {
-	for _, n := range c.server.Counts() {
-		c.count(x, n)
-	}
+	c.server.EachCount(func(n Count) { c.count(x, n) })
 	if c.server.cfg.Stats == nil {
 		return
 	}

@@ -216,27 +216,25 @@ type counts struct {
 	uploaded, uploadedBytes atomic.Uint64 // as entries and bytes, at /upload
 }
 
-// Counts returns what came in, by reason; the reason of accepted entries is
-// "entries".
-func (s *Server) Counts() []Count {
+// EachCount tells what came in, by reason; the reason of accepted entries is
+// "entries". It allocates nothing.
+func (s *Server) EachCount(tell func(Count)) {
 	c := &s.counts
-	counts := []Count{
-		{"http", "entries", c.entries.Load()},
-		{"http", "bytes", c.bytes.Load()},
-		{"http", "bad_line", c.badLine.Load()},
-		{"http", "too_long", c.tooLong.Load()},
-		{"http", "buffer_full", c.bufferFull.Load()},
-		{"http", "disk_full", c.diskFull.Load()},
-		{"http", "failed", c.failed.Load()},
-		{"http", "bad_type", c.badType.Load()},
-		{"http", "bad_host", c.badHost.Load()},
-		{"http", "bad_origin", c.badOrigin.Load()},
-	}
+	tell(Count{"http", "entries", c.entries.Load()})
+	tell(Count{"http", "bytes", c.bytes.Load()})
+	tell(Count{"http", "bad_line", c.badLine.Load()})
+	tell(Count{"http", "too_long", c.tooLong.Load()})
+	tell(Count{"http", "buffer_full", c.bufferFull.Load()})
+	tell(Count{"http", "disk_full", c.diskFull.Load()})
+	tell(Count{"http", "failed", c.failed.Load()})
+	tell(Count{"http", "bad_type", c.badType.Load()})
+	tell(Count{"http", "bad_host", c.badHost.Load()})
+	tell(Count{"http", "bad_origin", c.badOrigin.Load()})
 	if s.cfg.AccessLog != nil {
-		counts = append(counts, Count{"access_log", "failed", c.unlogged.Load()})
+		tell(Count{"access_log", "failed", c.unlogged.Load()})
 	}
 	if s.cfg.Uploads != nil {
-		counts = append(counts, Count{"upload", "entries", c.uploaded.Load()}, Count{"upload", "bytes", c.uploadedBytes.Load()})
+		tell(Count{"upload", "entries", c.uploaded.Load()})
+		tell(Count{"upload", "bytes", c.uploadedBytes.Load()})
 	}
-	return counts
 }
