@@ -81,6 +81,8 @@ func readStep(err error, name string) string {
 		return "run this as root, or as a user or in a group that may read it"
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, journal.ErrNotJournal):
 		return name
+	case errors.Is(err, syscall.EMFILE):
+		return "more files than this process may open: raise its limit with ulimit -n, or name fewer with --file"
 	case errors.As(err, &bad):
 		return "tidemark verify " + bad.Path + " tells more"
 	}
