@@ -1,6 +1,7 @@
 package linelog
 
 import (
+	"bytes"
 	"hash/crc32"
 	"slices"
 )
@@ -49,14 +50,14 @@ func (k *keep) add(f *file, c *chunk, end int64) {
 			p.n += len(c.buf)
 			p.lines += c.lines
 			p.pos, p.end = c.pos, c.end
-			p.sum = 0
+			p.sum, p.c.sum = 0, 0
 			k.free(c)
 			return
 		}
 	}
-	p := piece{f: f, c: c, off: off, n: len(c.buf), lines: c.lines, pos: c.pos, end: c.end}
+	p := piece{f: f, c: c, off: off, n: len(c.buf), lines: c.lines, pos: c.pos, end: c.end, sum: c.sum}
 	k.held += int64(cap(c.buf))
-	if k.held > k.limit {
+	if k.held > k.limit && p.sum == 0 {
 		p.sum = hash(c.buf) // it will have to leave, and is in the processor's cache now
 	}
 	k.list = append(k.list, p)
@@ -95,6 +96,22 @@ const summed = 1 << 32
 // not whether somebody has meant it to, and it has to be cheap: it is on the way of every
 // line that a disk does not sync in time.
 func hash(b []byte) uint64 { return summed | uint64(crc32.ChecksumIEEE(b)) }
+
+// tallied is how much of a batch is looked at twice in a row: what the first processor's
+// cache holds.
+const tallied = 16 << 10
+
+// tally counts the lines of b and sums it, as hash does, while a part of it is near.
+func tally(b []byte) (lines, sum uint64) {
+	crc := uint32(0)
+	for len(b) > 0 {
+		p := b[:min(len(b), tallied)]
+		crc = crc32.Update(crc, crc32.IEEETable, p)
+		lines += uint64(bytes.Count(p, newline))
+		b = b[len(p):]
+	}
+	return lines, summed | uint64(crc)
+}
 
 func (k *keep) release(p *piece) {
 	if p.c != nil {

@@ -128,7 +128,7 @@ func (w *Writer) partly(f *file, n int) {
 		c.lines -= part.lines
 		w.wrote(f, part)
 	}
-	c.buf = c.buf[:copy(c.buf, c.buf[n:])]
+	c.buf, c.sum = c.buf[:copy(c.buf, c.buf[n:])], 0
 	w.works(n)
 }
 

@@ -8,6 +8,7 @@ type chunk struct {
 	lines uint64
 	pos   uint64 // position behind its last line
 	end   uint64 // position behind the call that its last line came with: a part of that may be in the next chunk
+	sum   uint64 // of buf, as hash tells it; 0: not known
 }
 
 // maxFree bounds the empty chunks that are kept for reuse.
@@ -89,6 +90,7 @@ func (q *queue) recycle(c *chunk) {
 func (q *queue) add(head, tail []byte, pos uint64) {
 	c := q.last(len(head) + len(tail))
 	c.buf = append(append(c.buf, head...), tail...)
+	c.sum = 0
 	c.lines++
 	c.pos, c.end = pos, pos
 	q.held += int64(len(head) + len(tail))
@@ -107,6 +109,7 @@ func (q *queue) addAll(p []byte, pos uint64) uint64 {
 		}
 		c := q.last(n)
 		c.buf = append(c.buf, p[:n]...)
+		c.sum = 0
 		lines := end - pos
 		if n < len(p) {
 			lines = uint64(bytes.Count(p[:n], newline))
@@ -126,7 +129,7 @@ func (q *queue) joins(n int) bool {
 
 // push appends a chunk of whole lines, and returns the position behind the last.
 func (q *queue) push(c *chunk, pos uint64) uint64 {
-	c.lines = uint64(bytes.Count(c.buf, newline))
+	c.lines, c.sum = tally(c.buf)
 	c.pos = pos + c.lines
 	c.end = c.pos
 	q.held += int64(len(c.buf))

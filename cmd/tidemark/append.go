@@ -127,9 +127,13 @@ func commandBehind(args []string) error {
 // system call for it cheap, and stays in the processor's cache.
 const appendBuffer = 256 << 10
 
+// appendKeep is what of the lines that are not synced stays in memory, in bytes: with the
+// pipe it is to have room in the processor's second cache.
+const appendKeep = 2 * appendBuffer
+
 // options are those of the log at path.
 func (o *appendOptions) options(path string, say func(string)) (l linelog.Options, err error) {
-	l = linelog.Options{Buffer: appendBuffer, LockTimeout: o.lockTimeout, Say: say}
+	l = linelog.Options{Buffer: appendBuffer, Keep: appendKeep, LockTimeout: o.lockTimeout, Say: say}
 	if l.Sync, err = settle.ParsePolicy(o.sync); err != nil {
 		return l, usagef("--sync: %w", err)
 	}

@@ -31,17 +31,21 @@ type pipeReader struct {
 	stop  <-chan struct{}
 	size  int // of the pipe in bytes; 0: it is none, and nothing gathers
 	timer *time.Timer
-	wake  *os.File // readable once stop is done; nil: deadlines end a read
-	end   func()   // takes back what waits for stop
+	wake  *os.File      // readable once stop is done; nil: deadlines end a read
+	vec   [1][]byte     // of a read
+	end   func()        // takes back what waits for stop
+	told  chan struct{} // closed when a read that waits has been told of stop
 
 	last time.Time // when the last read came back
 	rate float64   // bytes a second, of the last reads; 0: no flood
 	left int       // stop is done: what may still be read; -1: not known yet
 }
 
-// newPipeReader reads in, which it makes as large as it may if it is a pipe.
+// newPipeReader reads in, which it makes as large as it may if it is a pipe. One that
+// blocks costs less: what Go's poller watches has each write of a sender wake a thread of
+// ours, whether or not one waits for it.
 func newPipeReader(ctx context.Context, in *os.File) (*pipeReader, error) {
-	r := &pipeReader{in: in, stop: ctx.Done(), timer: time.NewTimer(time.Hour), left: -1}
+	r := &pipeReader{in: in, stop: ctx.Done(), timer: time.NewTimer(time.Hour), left: -1, told: make(chan struct{})}
 	r.timer.Stop()
 	r.control(func(fd int) {
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, pipeWanted) // a smaller one does as well
@@ -58,7 +62,7 @@ func newPipeReader(ctx context.Context, in *os.File) (*pipeReader, error) {
 		}
 		tell = func() { other.Close() } //nolint:errcheck // nothing was written to it
 	}
-	stop := context.AfterFunc(ctx, tell)
+	stop := context.AfterFunc(ctx, func() { tell(); close(r.told) })
 	r.end = func() {
 		stop()
 		if r.wake != nil {
@@ -82,13 +86,7 @@ func (r *pipeReader) control(f func(fd int)) {
 // Read reads what is there, or waits for more.
 func (r *pipeReader) Read(p []byte) (int, error) {
 	r.gather(len(p))
-	if r.wake != nil {
-		r.await()
-	}
-	if r.stopped() {
-		return r.readLeft(p)
-	}
-	n, err := r.in.Read(p)
+	n, err := r.readNext(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return r.readLeft(p)
 	}
@@ -99,6 +97,39 @@ func (r *pipeReader) Read(p []byte) (int, error) {
 		r.rate = 0
 	}
 	r.last = now
+	return n, err
+}
+
+// readNext is Read without a look at the time; os.ErrDeadlineExceeded when stop is done.
+func (r *pipeReader) readNext(p []byte) (int, error) {
+	switch {
+	case r.stopped():
+		return 0, os.ErrDeadlineExceeded
+	case r.wake == nil:
+		return r.in.Read(p)
+	}
+	if n, err := r.readThere(p); err == nil {
+		if n == 0 {
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+	if r.await(); r.stopped() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return r.in.Read(p)
+}
+
+// readThere reads what is in a pipe that blocks. An error says no more than that nothing is
+// there, or that the system cannot tell.
+func (r *pipeReader) readThere(p []byte) (n int, err error) {
+	if r.size == 0 || len(p) == 0 {
+		return 0, unix.EAGAIN
+	}
+	r.vec[0] = p
+	err = unix.EBADF
+	r.control(func(fd int) { n, err = unix.Preadv2(fd, r.vec[:], -1, unix.RWF_NOWAIT) })
+	r.vec[0] = nil
 	return n, err
 }
 
@@ -149,6 +180,7 @@ func (r *pipeReader) await() {
 func (r *pipeReader) readLeft(p []byte) (n int, err error) {
 	if r.left < 0 {
 		r.left = 0
+		<-r.told // its deadline comes before the one that follows
 		r.control(func(fd int) {
 			if n, err := unix.IoctlGetInt(fd, unix.TIOCINQ); err == nil && r.size > 0 {
 				r.left = n

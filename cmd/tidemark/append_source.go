@@ -20,16 +20,6 @@ func (a *appending) input(ctx context.Context, stdin io.Reader) error {
 	if !ok {
 		return a.copyFrom(ctx, stdin, "")
 	}
-	if in == os.Stdin {
-		opened, err := openInput("-")
-		if err != nil {
-			return err
-		}
-		if opened != os.Stdin {
-			defer opened.Close()
-		}
-		in = opened
-	}
 	copying, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {

@@ -63,6 +63,20 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
+// blocking is a pipe as a shell hands it on: without deadlines.
+func blocking(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := blockingPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	if r.SetReadDeadline(time.Time{}) == nil {
+		t.Fatal("it has deadlines")
+	}
+	return r, w
+}
+
 // socketPair is the same of sockets that block, which have no deadlines.
 func socketPair(t *testing.T) (r, w *os.File) {
 	t.Helper()
@@ -78,9 +92,12 @@ func socketPair(t *testing.T) (r, w *os.File) {
 	return f[0], f[1]
 }
 
-// A stop ends a read that waits, and takes what is in the pipe before; no more.
+// inputs are what lines come from.
+var inputs = map[string]func(*testing.T) (r, w *os.File){"pipe": pipe, "pipe that blocks": blocking, "socket": socketPair}
+
+// A stop ends a read that waits.
 func TestPipeReaderStops(t *testing.T) {
-	for name, ends := range map[string]func(*testing.T) (r, w *os.File){"pipe": pipe, "socket": socketPair} {
+	for name, ends := range inputs {
 		t.Run(name, func(t *testing.T) {
 			in, out := ends(t)
 			ctx, stop := context.WithCancel(t.Context())
@@ -107,27 +124,93 @@ func TestPipeReaderStops(t *testing.T) {
 			}
 		})
 	}
-	in, out := pipe(t)
-	ctx, stop := context.WithCancel(t.Context())
-	r, err := newPipeReader(ctx, in)
+}
+
+// A stop takes what is in the pipe before, and no more.
+func TestPipeReaderTakesWhatIsLeft(t *testing.T) {
+	for name, ends := range inputs {
+		if name == "socket" {
+			continue // it cannot tell what is left
+		}
+		t.Run(name, func(t *testing.T) {
+			in, out := ends(t)
+			ctx, stop := context.WithCancel(t.Context())
+			r, err := newPipeReader(ctx, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.close()
+			if _, err := io.WriteString(out, "there before"); err != nil {
+				t.Fatal(err)
+			}
+			stop()
+			b := make([]byte, 5)
+			n, err := r.Read(b)
+			if string(b[:n]) != "there" || err != nil {
+				t.Errorf("%q, %v", b[:n], err)
+			}
+			if _, err := io.WriteString(out, ", and after"); err != nil {
+				t.Fatal(err)
+			}
+			if rest, err := io.ReadAll(r); string(rest) != " before" || err != nil {
+				t.Errorf("%q, %v", rest, err)
+			}
+		})
+	}
+}
+
+// What comes while a read waits is read, and the end is told.
+func TestPipeReaderWaits(t *testing.T) {
+	for name, ends := range inputs {
+		t.Run(name, func(t *testing.T) {
+			in, out := ends(t)
+			r, err := newPipeReader(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.close()
+			got := make(chan string)
+			go func() {
+				b, err := io.ReadAll(r)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- string(b)
+			}()
+			for _, text := range []string{"one\n", "two\n", "rest"} {
+				if _, err := io.WriteString(out, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out.Close()
+			if text := <-got; text != "one\ntwo\nrest" {
+				t.Errorf("%q", text)
+			}
+		})
+	}
+}
+
+// A sender's write wakes nobody who does not wait for it: a pipe that Go's poller watches
+// would have each write wake a thread.
+func TestPipeReaderIsNotPolled(t *testing.T) {
+	in, out := blocking(t)
+	r, err := newPipeReader(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.close()
-	if _, err := io.WriteString(out, "there before"); err != nil {
+	if r.wake == nil || r.size == 0 {
+		t.Errorf("read with deadlines: %t, size %d", r.wake == nil, r.size)
+	}
+	if _, err := io.WriteString(out, "line\n"); err != nil {
 		t.Fatal(err)
 	}
-	stop()
-	b := make([]byte, 5)
-	n, err := r.Read(b)
-	if string(b[:n]) != "there" || err != nil {
-		t.Errorf("%q, %v", b[:n], err)
+	b := make([]byte, 100)
+	if n, err := r.readThere(b); n != 5 || err != nil {
+		t.Errorf("what is there: %d, %v", n, err)
 	}
-	if _, err := io.WriteString(out, ", and after"); err != nil {
-		t.Fatal(err)
-	}
-	if rest, err := io.ReadAll(r); string(rest) != " before" || err != nil {
-		t.Errorf("%q, %v", rest, err)
+	if n, err := r.readThere(b); n > 0 || !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("what is not there: %d, %v", n, err)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // runChild runs a command, and read on each of its streams at the same time: 0 is its
@@ -27,7 +29,7 @@ func runChild(ctx context.Context, argv []string, stdin io.Reader, read func(str
 	}()
 	for i := range streams {
 		var err error
-		if streams[i], ends[i], err = os.Pipe(); err != nil {
+		if streams[i], ends[i], err = blockingPipe(); err != nil {
 			return err
 		}
 	}
@@ -64,6 +66,16 @@ func runChild(ctx context.Context, argv []string, stdin io.Reader, read func(str
 		return &exitError{code, errors.Join(failed[:]...)}
 	}
 	return errors.Join(append(failed[:], err)...)
+}
+
+// blockingPipe is os.Pipe without Go's poller, which has each write of the command wake a
+// thread of ours.
+func blockingPipe() (r, w *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
 }
 
 // unstarted says why a command does not start, and what to do. The errors of
