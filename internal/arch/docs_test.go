@@ -137,12 +137,18 @@ func checkOrder(page, text string) (bad []string) {
 	return bad
 }
 
+// maxMakefile is how many lines the Makefile has at most: what takes more is a script.
+const maxMakefile = 40
+
 // checkTargets wants every target of the Makefile in docs/TESTING.md or
 // CONTRIBUTING.md, and every `make TARGET` in a page to be a target.
 func checkTargets(makefile string, pages map[string]string) (bad []string) {
 	var targets []string
 	for _, m := range regexp.MustCompile(`(?m)^([a-z]+):`).FindAllStringSubmatch(makefile, -1) {
 		targets = append(targets, m[1])
+	}
+	if n := strings.Count(makefile, "\n"); n > maxMakefile {
+		bad = append(bad, fmt.Sprintf("Makefile has %d lines, more than %d: make the longest recipe a script in .ci", n, maxMakefile))
 	}
 	mentioned := map[string]bool{}
 	for _, page := range slices.Sorted(keys(pages)) {

@@ -178,6 +178,7 @@ func TestDocumentRulesNotice(t *testing.T) {
 	expect(t, checkTargets("test:\n\tgo test\n", map[string]string{"A.md": "    make test\n`make test` tests; we make trouble"}), "")
 	expect(t, checkTargets("test:\n\tgo test\n", map[string]string{"A.md": "```\nmake test\nmake more\n```"}), "says `make more`")
 	expect(t, checkTargets("test:\nmore:\n", map[string]string{"A.md": "`make test`"}), "`make more` is for")
+	expect(t, checkTargets(strings.Repeat("\n", 41), nil), "has 41 lines")
 }
 
 // expect wants one complaint that contains want, or none.
