@@ -240,7 +240,7 @@ func (c *conn) send(out reply) error {
 		c.out = bytes.Buffer{}
 	}
 	c.out.Reset()
-	if st, ok := out.Parameters.(*Status); ok && out.Error == "" {
+	if st, ok := out.Parameters.(*keptStatus); ok && out.Error == "" {
 		b := st.appendJSON(append(c.out.AvailableBuffer(), `{"parameters":`...))
 		c.out.Write(append(b, "}\n"...))
 		c.server.statuses.Put(st)

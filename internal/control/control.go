@@ -105,7 +105,7 @@ type Server struct {
 	rest   time.Duration // acceptBackoff
 	short  time.Duration // lastTimeout
 
-	statuses sync.Pool // of *Status: those not in use
+	statuses sync.Pool // of *keptStatus: those not in use
 
 	reserve Reserve // for a connection when there is no other descriptor
 

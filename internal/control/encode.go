@@ -7,9 +7,19 @@ import (
 	"unicode/utf8"
 )
 
+// keptStatus is a Status that is used again, with texts of its last answer.
+type keptStatus struct {
+	Status
+	counts []countText
+}
+
+// countText is how the text of a count begins.
+type countText struct{ name, reason, text string }
+
 // appendJSON appends s as json.Marshal has it. That finds out about each of a hundred
-// counts anew what it consists of, and takes ten times as long.
-func (s *Status) appendJSON(b []byte) []byte {
+// counts anew what it consists of, and takes ten times as long. The names of counts are
+// those of the last time, mostly.
+func (s *keptStatus) appendJSON(b []byte) []byte {
 	b = appendText(b, `{"version":`, s.Version)
 	b = strconv.AppendInt(append(b, `,"pid":`...), int64(s.PID), 10)
 	b = appendNumber(b, `,"started":`, s.Started)
@@ -31,7 +41,7 @@ func (s *Status) appendJSON(b []byte) []byte {
 	b = appendNumber(b, `,"unsyncedSince":`, s.UnsyncedSince)
 	b = appendList(b, `,"files":`, s.Files, (*File).appendJSON)
 	b = s.Space.appendJSON(append(b, `,"space":`...))
-	b = appendList(b, `,"counts":`, s.Counts, (*Count).appendJSON)
+	b = s.appendCounts(append(b, `,"counts":`...))
 	b = appendList(b, `,"histograms":`, s.Histograms, (*Histogram).appendJSON)
 	return append(b, '}')
 }
@@ -69,11 +79,26 @@ func (s *Space) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-func (c *Count) appendJSON(b []byte) []byte {
-	b = appendText(b, `{"name":`, c.Name)
-	b = appendText(b, `,"reason":`, c.Reason)
-	b = appendNumber(b, `,"n":`, c.N)
-	return append(b, '}')
+func (s *keptStatus) appendCounts(b []byte) []byte {
+	if s.Counts == nil {
+		return append(b, "null"...)
+	}
+	b = append(b, '[')
+	for i := range s.Counts {
+		c := &s.Counts[i]
+		if i == len(s.counts) {
+			s.counts = append(s.counts, countText{})
+		}
+		t := &s.counts[i]
+		if t.text == "" || t.name != c.Name || t.reason != c.Reason {
+			*t = countText{c.Name, c.Reason, string(append(appendText(appendText(nil, `{"name":`, c.Name), `,"reason":`, c.Reason), `,"n":`...))}
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendNumber(b, t.text, c.N), '}')
+	}
+	return append(b, ']')
 }
 
 func (h *Histogram) appendJSON(b []byte) []byte {
@@ -105,16 +130,29 @@ func appendNumber(b []byte, name string, n uint64) []byte {
 	return strconv.AppendUint(append(b, name...), n, 10)
 }
 
+// ASCII that stands for itself in a JSON string as encoding/json writes it, as bits: what
+// is below 64, and the rest.
+const (
+	plainLow  = (1<<64 - 1) &^ (1<<' ' - 1) &^ (1<<'"' | 1<<'&' | 1<<'<' | 1<<'>')
+	plainHigh = (1<<64 - 1) &^ (1 << ('\\' - 64))
+)
+
 // appendText appends a name and a text.
 func appendText(b []byte, name, text string) []byte {
 	b = append(b, name...)
 	more := false // than ASCII
 	for i := range len(text) {
-		switch c := text[i]; {
-		case c < ' ', c == '"', c == '\\', c == '<', c == '>', c == '&':
-			return appendQuoted(b, text)
-		case c >= utf8.RuneSelf:
+		c := text[i]
+		if c >= utf8.RuneSelf {
 			more = true
+			continue
+		}
+		plain := uint64(plainLow)
+		if c >= 64 {
+			plain = plainHigh
+		}
+		if plain>>(c&63)&1 == 0 {
+			return appendQuoted(b, text)
 		}
 	}
 	if more && (!utf8.ValidString(text) || strings.ContainsAny(text, "\u2028\u2029")) {

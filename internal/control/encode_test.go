@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -37,19 +38,27 @@ func fill(v reflect.Value, n *uint64) {
 	}
 }
 
-// The quick encoding of a status is that of encoding/json, whatever it has.
+// The quick encoding of a status is that of encoding/json, whatever it has, and had the
+// last time.
 func TestStatusAsJSON(t *testing.T) {
 	var full Status
 	n := uint64(0)
 	fill(reflect.ValueOf(&full).Elem(), &n)
-	empty := Status{Endpoints: []Endpoint{}, Files: []File{{}}}
-	for _, s := range []Status{full, empty, {}} {
+	turned := full
+	turned.Counts = slices.Clone(full.Counts)
+	slices.Reverse(turned.Counts)
+	more := full
+	more.Counts = append(slices.Clone(turned.Counts), full.Counts...)
+	empty := keptStatus{Status: Status{Endpoints: []Endpoint{}, Files: []File{{}}, Counts: []Count{{"a", "b", 1}}}}
+	var kept keptStatus
+	for i, s := range []Status{full, turned, full, empty.Status, more, {}, full} {
 		want, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.appendJSON(nil); string(got) != string(want) {
-			t.Errorf("got  %s\nwant %s", got, want)
+		kept.Status = s
+		if got := kept.appendJSON(nil); string(got) != string(want) {
+			t.Errorf("status %d:\ngot  %s\nwant %s", i, got, want)
 		}
 	}
 	if room := make([]byte, 0, 16<<10); testing.AllocsPerRun(10, func() { _ = empty.appendJSON(room) }) != 0 {

@@ -140,11 +140,11 @@ func (s *Server) nothingToMove(context.Context, call) reply {
 }
 
 func (s *Server) status(context.Context, call) reply {
-	st, ok := s.statuses.Get().(*Status)
+	st, ok := s.statuses.Get().(*keptStatus)
 	if !ok {
-		st = new(Status)
+		st = new(keptStatus)
 	}
-	s.daemon.Look(st)
+	s.daemon.Look(&st.Status)
 	return reply{Parameters: st}
 }
 
