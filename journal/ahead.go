@@ -58,7 +58,7 @@ func (j *Journal) shelvesAhead() (opened bool) {
 		if c == nil {
 			continue
 		}
-		if h := &c.f.hdr; !next.confirmed(c, nil) || s.low != nil && s.low.f.hdr.TailEntrySeqnum >= h.HeadEntrySeqnum ||
+		if h := &c.f.hdr; !s.confirms(&next, c, nil) || s.low != nil && s.low.f.hdr.TailEntrySeqnum >= h.HeadEntrySeqnum ||
 			h.TailEntrySeqnum >= s.begins(s.passed) {
 			j.OpenAll()
 			return true
@@ -91,7 +91,7 @@ func (j *Journal) endsBefore(s *shelf, n int) bool {
 	}
 	h := decodeHeader(raw[:k])
 	return h.IncompatibleFlags&^object.IncompatibleAll == 0 && h.State == StateArchived && h.NEntries > 0 &&
-		h.SeqnumID == s.closed[n].id && h.HeadEntrySeqnum == s.closed[n].seqnum &&
+		h.SeqnumID == s.id && h.HeadEntrySeqnum == s.closed[n].seqnum &&
 		h.HeadEntrySeqnum <= h.TailEntrySeqnum && h.TailEntrySeqnum < s.begins(n+1) &&
 		0 < h.HeadEntryRealtime && h.HeadEntryRealtime <= h.TailEntryRealtime && h.TailEntryRealtime < j.aheadFrom.realtime
 }

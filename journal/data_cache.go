@@ -12,7 +12,7 @@ type dataCache struct {
 	sets []dataCacheSet // dataCacheSets, made at the first put
 	// slabs hold the payloads in two generations. When the young one is full it
 	// becomes the old one, and what is asked for of the old one moves on.
-	slabs [2][]byte // dataCacheSlab bytes each, made when they are needed
+	slabs [2][]byte // dataCacheSlab bytes each; the first ones are made as large as is needed
 	young uint64    // generation that is being filled, from 2 on; it is in slabs[young%2]
 	fill  uint64    // bytes used of it
 	files uint64    // tags handed out
@@ -23,6 +23,9 @@ const (
 	dataCacheSets = 1 << dataCacheBits
 	// dataCacheSlab is the size of a generation in bytes.
 	dataCacheSlab = 1 << dataCacheSlabBits
+	// dataCacheFirst is the size of the first slab to begin with: a few entries need
+	// no more. It has room for any payload.
+	dataCacheFirst = 64 << 10
 	// dataCacheMax bounds a payload that is kept, in bytes.
 	dataCacheMax = 1 << dataCacheLenBits
 
@@ -108,8 +111,10 @@ func (c *dataCache) keep(p []byte) ([]byte, dataCacheAt) {
 		return nil, 0
 	}
 	slab := &c.slabs[c.young%2]
-	if *slab == nil {
-		*slab = make([]byte, dataCacheSlab)
+	if c.fill+n > uint64(len(*slab)) { // what was returned of a smaller one stays where it is
+		larger := make([]byte, min(dataCacheSlab, max(2*uint64(len(*slab)), dataCacheFirst)))
+		copy(larger, (*slab)[:c.fill])
+		*slab = larger
 	}
 	i := c.fill
 	c.fill += n

@@ -3,10 +3,9 @@ package journal
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidemark-log/tidemark/entry"
 )
@@ -54,20 +53,22 @@ func (o ReadOptions) OpenDir(dirs ...string) (*Journal, error) {
 	var paths []string // that were opened
 	stable := false
 	for look := 0; look < dirLooks && !stable; look++ {
-		now, unlisted := o.listDirs(dirs)
-		if len(unlisted) > 0 && len(unlisted) == len(dirs) && len(now) == 0 {
-			return nil, errors.Join(append(unlisted, j.Close())...)
+		l := o.listDirs(dirs)
+		if len(l.unlisted) > 0 && len(l.unlisted) == len(dirs) && len(l.paths) == 0 {
+			return nil, errors.Join(append(l.unlisted, j.Close())...)
 		}
-		if stable = look > 0 && slices.Equal(now, paths); stable {
+		if stable = look > 0 && slices.Equal(l.paths, paths); stable {
 			break
 		}
-		paths, j.skipped = now, unlisted
+		paths, j.skipped = l.paths, l.unlisted
+		now := paths
 		if o.Late && look == 0 {
 			now = j.shelve(now)
 		} else {
 			j.shelves = nil
 		}
 		j.skipped = append(j.skipped, j.addAll(now)...)
+		stable = l.stillSo() // else the next look tells
 	}
 	if !stable { // what has gone has another name, or was removed
 		j.skipped = slices.DeleteFunc(j.skipped, func(err error) bool { return errors.Is(err, fs.ErrNotExist) })
@@ -109,48 +110,26 @@ func (j *Journal) addAll(paths []string) (failed []error) {
 }
 
 // listDirs lists what OpenDir is to open, and why directories could not be listed.
-func (o ReadOptions) listDirs(dirs []string) (paths []string, unlisted []error) {
+func (o ReadOptions) listDirs(dirs []string) *listing {
+	l := &listing{at: time.Now()}
+	if o.now != nil {
+		l.at = o.now()
+	}
 	for _, dir := range dirs {
-		list, err := FilesIn(dir)
-		if err != nil {
-			unlisted = append(unlisted, err)
+		if err := l.add(dir); err != nil {
+			l.unlisted = append(l.unlisted, err)
 		}
-		paths = append(paths, list...)
 	}
 	if o.Want != nil {
-		paths = slices.DeleteFunc(paths, func(p string) bool { return !o.Want(p) })
+		l.paths = slices.DeleteFunc(l.paths, func(p string) bool { return !o.Want(p) })
 	}
-	return paths, unlisted
+	return l
 }
 
 // FilesIn lists the paths that OpenDir would open in dir, sorted within each
 // directory. When it fails it returns what it has found nevertheless.
 func FilesIn(dir string) ([]string, error) {
-	var paths, subdirs []string
-	list, err := os.ReadDir(dir)
-	errs := []error{err}
-	for _, d := range list {
-		name := d.Name()
-		switch {
-		case IsFileName(name) && mayBe(d, 0):
-			paths = append(paths, filepath.Join(dir, name))
-		case IsSubdirName(name) && mayBe(d, fs.ModeDir):
-			subdirs = append(subdirs, filepath.Join(dir, name))
-		}
-	}
-	for _, sub := range subdirs {
-		list, err := os.ReadDir(sub)
-		errs = append(errs, err)
-		for _, d := range list {
-			if IsFileName(d.Name()) && mayBe(d, 0) {
-				paths = append(paths, filepath.Join(sub, d.Name()))
-			}
-		}
-	}
-	return paths, errors.Join(errs...)
-}
-
-// mayBe reports whether d has the type or is a link, which may lead to it.
-func mayBe(d fs.DirEntry, t fs.FileMode) bool {
-	return d.Type() == t || d.Type() == fs.ModeSymlink
+	var l listing
+	err := l.add(dir)
+	return l.paths, err
 }

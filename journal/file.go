@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/tidemark-log/tidemark/journal/internal/blob"
 	"github.com/tidemark-log/tidemark/journal/internal/object"
@@ -35,6 +36,8 @@ type ReadOptions struct {
 	Late bool
 	// Want tells which of the files in a directory OpenDir opens. Nil: all.
 	Want func(path string) bool
+
+	now func() time.Time // nil: time.Now
 }
 
 // File is one journal file, open for reading. A live file may be read at any

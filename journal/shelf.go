@@ -3,9 +3,7 @@ package journal
 import (
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidemark-log/tidemark/entry"
@@ -19,66 +17,95 @@ import (
 // shelved is an archive that is not open.
 type shelved struct {
 	path   string
-	base   string // with the directory
-	id     entry.ID
 	seqnum uint64 // of its first entry
 }
 
 // shelf is what is closed of one sequence, the newest last.
 type shelf struct {
+	base   string // what the paths begin with: the directory, the name and the sequence
+	id     entry.ID
 	closed []shelved
 	front  *cursor // the file that was opened last, going back
 	passed int     // how many of closed end before where reading forward has begun
 	low    *cursor // the file that was opened last, going forward
 }
 
-// shelvedOf takes the name of an archive apart, as ArchiveName makes it.
-func shelvedOf(path string) (s shelved, ok bool) {
-	name, isFile := strings.CutSuffix(filepath.Base(path), ".journal")
-	at := strings.LastIndexByte(name, '@')
-	if !isFile || at < 0 {
-		return shelved{}, false
+// What an archive is called ends in "@", the sequence, the first sequence number and
+// the first time.
+const (
+	shelvedID     = 32 // digits
+	shelvedNumber = 16
+	shelvedTail   = 1 + shelvedID + 1 + shelvedNumber + 1 + shelvedNumber + len(".journal")
+)
+
+// shelvedOf takes the path of an archive apart, as ArchiveName names it: base is what
+// comes before the first sequence number, with that of the sequence last.
+func shelvedOf(path string) (base string, s shelved, ok bool) {
+	at := len(path) - shelvedTail
+	if at < 0 || path[at] != '@' || !strings.HasSuffix(path, ".journal") {
+		return "", shelved{}, false
 	}
-	const digits = 16
-	parts := strings.Split(name[at+1:], "-")
-	if len(parts) != 3 || len(parts[0]) != 32 || len(parts[1]) != digits || len(parts[2]) != digits {
-		return shelved{}, false
+	base, rest := path[:at+1+shelvedID], path[at+1+shelvedID:]
+	seqnum, ok := hexNumber(rest)
+	if !ok || seqnum == 0 {
+		return "", shelved{}, false
 	}
-	id, errID := entry.ParseID(parts[0])
-	seqnum, errSeqnum := strconv.ParseUint(parts[1], 16, 64)
-	_, errTime := strconv.ParseUint(parts[2], 16, 64)
-	if errors.Join(errID, errSeqnum, errTime) != nil || seqnum == 0 || id.IsZero() {
-		return shelved{}, false
+	if _, ok = hexNumber(rest[1+shelvedNumber:]); !ok {
+		return "", shelved{}, false
 	}
-	return shelved{path: path, base: strings.TrimSuffix(path, path[len(path)-len(filepath.Base(path))+at:]), id: id, seqnum: seqnum}, true
+	return base, shelved{path: path, seqnum: seqnum}, true
+}
+
+// hexNumber reads a dash and shelvedNumber hexadecimal digits.
+func hexNumber(s string) (n uint64, ok bool) {
+	for i := 1; i <= shelvedNumber; i++ {
+		c := s[i]
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		default:
+			return 0, false
+		}
+		n = n<<4 | uint64(c)
+	}
+	return n, s[0] == '-'
 }
 
 // shelve takes those out of paths that can wait, and returns the others.
 func (j *Journal) shelve(paths []string) (open []string) {
-	type key struct {
-		base string
-		id   entry.ID
-	}
-	at := make(map[key]int)
+	at := -1
 	for _, p := range paths {
-		s, ok := shelvedOf(p)
+		base, s, ok := shelvedOf(p)
+		if ok && (at < 0 || j.shelves[at].base != base) {
+			at, ok = j.shelfOf(base)
+		}
 		if !ok {
 			open = append(open, p)
 			continue
 		}
-		k := key{s.base, s.id}
-		i, known := at[k]
-		if !known {
-			i = len(j.shelves)
-			at[k] = i
-			j.shelves = append(j.shelves, shelf{})
-		}
-		j.shelves[i].closed = append(j.shelves[i].closed, s)
+		j.shelves[at].closed = append(j.shelves[at].closed, s)
 	}
 	for _, s := range j.shelves {
 		slices.SortFunc(s.closed, func(a, b shelved) int { return cmpU64(a.seqnum, b.seqnum) })
 	}
 	return open
+}
+
+// shelfOf returns which shelf is for archives whose paths begin with base, a new one
+// if there is none; ok is false if it ends in no id.
+func (j *Journal) shelfOf(base string) (at int, ok bool) {
+	at = slices.IndexFunc(j.shelves, func(s shelf) bool { return s.base == base })
+	if at >= 0 {
+		return at, true
+	}
+	id, err := entry.ParseID(base[len(base)-shelvedID:])
+	if err != nil || id.IsZero() {
+		return -1, false
+	}
+	j.shelves = append(j.shelves, shelf{base: base, id: id})
+	return len(j.shelves) - 1, true
 }
 
 // shelvesReady opens what is wanted next in the direction, and reports whether it
@@ -112,7 +139,7 @@ func (j *Journal) shelvesReady(dir direction) bool {
 		if c == nil {
 			continue
 		}
-		if !next.confirmed(c, s.front) {
+		if !s.confirms(&next, c, s.front) {
 			j.OpenAll()
 			return true
 		}
@@ -122,10 +149,10 @@ func (j *Journal) shelvesReady(dir direction) bool {
 	return opened
 }
 
-// confirmed reports whether the file is what its name says, and before the next.
-func (s *shelved) confirmed(c, newer *cursor) bool {
+// confirms reports whether the file is what its name says, and before the next.
+func (s *shelf) confirms(a *shelved, c, newer *cursor) bool {
 	h := &c.f.hdr
-	return c.orderly() && h.SeqnumID == s.id && h.HeadEntrySeqnum == s.seqnum &&
+	return c.orderly() && h.SeqnumID == s.id && h.HeadEntrySeqnum == a.seqnum &&
 		(newer == nil || h.TailEntrySeqnum < newer.f.hdr.HeadEntrySeqnum)
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tidemark-log/tidemark/entry"
@@ -169,17 +170,25 @@ func TestLateOpensFew(t *testing.T) {
 
 func TestShelvedNames(t *testing.T) {
 	const id = "c51268278d1cf4803bfc0c135bb67e08"
-	s, ok := shelvedOf("/d/system@" + id + "-00000000000007d1-00064798f8f9ad3f.journal")
-	if want, _ := entry.ParseID(id); !ok || s.base != "/d/system" || s.id != want || s.seqnum != 0x7d1 {
-		t.Errorf("%+v %v", s, ok)
+	base, s, ok := shelvedOf("/d/system@" + id + "-00000000000007d1-00064798f8f9ad3f.journal")
+	if !ok || base != "/d/system@"+id || s.seqnum != 0x7d1 {
+		t.Errorf("%q %+v %v", base, s, ok)
 	}
 	for _, name := range []string{
-		"system.journal", "system@" + id + "-00000000000007d1-00064798f8f9ad3f.journal~",
+		"", "@.journal", "system.journal", "system@" + id + "-00000000000007d1-00064798f8f9ad3f.journal~",
 		"system@" + id + "-0000000000000000-00064798f8f9ad3f.journal", "system@00064798f8f9ad3f-00000000000007d1.journal~",
 		"system@" + id + "-7d1-00064798f8f9ad3f.journal", id + "-00000000000007d1-00064798f8f9ad3f.journal",
+		"system@" + id + "-00000000000007d1-00064798f8f9ad3g.journal", "system@" + id + "_00000000000007d1-00064798f8f9ad3f.journal",
 	} {
-		if _, ok := shelvedOf(name); ok {
+		if _, _, ok := shelvedOf(name); ok {
 			t.Errorf("%s waits", name)
 		}
+	}
+	j := ReadOptions{}.New()
+	if open := j.shelve([]string{
+		"/d/system@" + id[:31] + "x-00000000000007d1-00064798f8f9ad3f.journal",
+		"/d/system@" + strings.Repeat("0", 32) + "-00000000000007d1-00064798f8f9ad3f.journal",
+	}); len(open) != 2 || len(j.shelves) != 0 {
+		t.Errorf("%d open, %d shelves: of no sequence", len(open), len(j.shelves))
 	}
 }

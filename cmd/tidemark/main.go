@@ -4,28 +4,19 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
 func main() { os.Exit(run(os.Args, os.Stderr)) }
-
-// secondSignal is how long after the first a TERM or INT ends a process at once
-// that has files to close. timeout(1) and some service managers signal a process
-// and its group: the same wish comes twice within microseconds.
-const secondSignal = time.Second
 
 // verbs lists the commands, in the order of --help.
 func verbs() []*cobra.Command {
@@ -48,33 +39,14 @@ func verbs() []*cobra.Command {
 	}
 }
 
-// run executes one command line and returns the exit code. The first TERM or
-// INT ends the context of the verb, a second one the process at once; but verbs
-// that write files ignore it until secondSignal has passed.
+// run executes one command line and returns the exit code.
 func run(argv []string, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
 	args, prefix := argv[1:], "tidemark "
 	if filepath.Base(argv[0]) == "journalctl" {
 		args, prefix = append([]string{"query"}, args...), ""
 	}
-	context.AfterFunc(ctx, func() {
-		if len(args) > 0 && slices.Contains([]string{"serve", "import", "append", "demo"}, args[0]) {
-			time.AfterFunc(secondSignal, stop)
-		} else {
-			stop()
-		}
-	})
-	root, started := newRootCmd()
-	root.SetArgs(args)
-	cmd, err := root, unknownVerb(root, args)
-	if err == nil {
-		if cmd, err = root.ExecuteContextC(ctx); err != nil && !*started {
-			err = asUsage(cmd, err)
-		}
-	}
+	verb, err := execute(args)
 	code, line := outcome(err)
-	verb := cmd.Name()
 	if verb == "query" {
 		code = min(code, exitFailed)
 	}
@@ -85,6 +57,27 @@ func run(argv []string, stderr io.Writer) int {
 		}
 	}
 	return code
+}
+
+// execute does what args say and returns the name of the verb. A query takes its
+// options apart itself, and is often over sooner than all the verbs are built.
+func execute(args []string) (verb string, err error) {
+	var ctx signalContext
+	defer ctx.stop()
+	if len(args) > 0 && args[0] == "query" {
+		return "query", runQuery(&ctx, args[1:], os.Stdout, os.Stderr)
+	}
+	ctx.patient = len(args) > 0 && slices.Contains([]string{"serve", "import", "append", "demo"}, args[0])
+	ctx.listen()
+	root, started := newRootCmd()
+	root.SetArgs(args)
+	cmd, err := root, unknownVerb(root, args)
+	if err == nil {
+		if cmd, err = root.ExecuteContextC(&ctx); err != nil && !*started {
+			err = asUsage(cmd, err)
+		}
+	}
+	return cmd.Name(), err
 }
 
 // errorLine is what a person sees: `tidemark VERB: what: why`, on one line.

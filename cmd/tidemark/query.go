@@ -64,6 +64,9 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	if a.action == actListCatalog || a.action == actDumpCatalog {
 		return a.listCatalog(stdout)
 	}
+	if a.query.Follow {
+		_ = ctx.Done() // listens for signals from now on
+	}
 	a.explain(query.CatalogFile, stderr) // this machine's, also with --root, as journalctl
 	if done, err := a.runCommand(ctx, stderr); done {
 		return err
@@ -85,6 +88,9 @@ func runQuery(ctx context.Context, argv []string, stdout, stderr io.Writer) erro
 	}
 	out := newQueryOutput(a, stdout)
 	defer out.close()
+	if out.pager != nil {
+		_ = ctx.Done() // as above: it outlives what is shown to it
+	}
 	err = a.run(ctx, j, f, out)
 	if flushErr := out.w.Flush(); err == nil {
 		err = flushErr
@@ -162,7 +168,7 @@ func (a *queryArgs) openDirs(o journal.ReadOptions, dirs []string) (*journal.Jou
 	if len(dirs) == 0 {
 		return o.New(), nil
 	}
-	o.Want = a.wants
+	o.Want = a.wantsInTurn()
 	return o.OpenDir(dirs...)
 }
 

@@ -126,17 +126,34 @@ func existing(dirs []string) []string {
 // asked for, and of the kind that --system and --user ask for: by its name, as
 // journalctl does it.
 func (a *queryArgs) wants(path string) bool {
-	if dir := filepath.Dir(path); !slices.ContainsFunc(a.looked, func(d string) bool { return filepath.Clean(d) == dir }) {
-		_, space, _ := strings.Cut(filepath.Base(dir), ".")
-		if !inNamespace(space, a.namespace) {
-			return false
+	return a.wantsDir(filepath.Dir(path)) && a.wantsName(filepath.Base(path))
+}
+
+// wantsInTurn is wants for one file after another: a directory is looked at once for
+// all that follow one another in it.
+func (a *queryArgs) wantsInTurn() func(path string) bool {
+	var dir string
+	var wanted, asked bool
+	return func(path string) bool {
+		d, name := filepath.Split(path)
+		if !asked || d != dir {
+			dir, wanted, asked = d, a.wantsDir(filepath.Dir(path)), true
 		}
+		return wanted && a.wantsName(name)
 	}
-	if !a.system && !a.user {
+}
+
+func (a *queryArgs) wantsDir(dir string) bool {
+	if slices.ContainsFunc(a.looked, func(d string) bool { return filepath.Clean(d) == dir }) {
 		return true
 	}
-	name := filepath.Base(path)
-	return a.system && isOf("system", name) || a.user && isOf("user-"+strconv.Itoa(os.Getuid()), name)
+	_, space, _ := strings.Cut(filepath.Base(dir), ".")
+	return inNamespace(space, a.namespace)
+}
+
+func (a *queryArgs) wantsName(name string) bool {
+	return !a.system && !a.user ||
+		a.system && isOf("system", name) || a.user && isOf("user-"+strconv.Itoa(os.Getuid()), name)
 }
 
 // inNamespace reports whether --namespace=asked, empty when it was not given,

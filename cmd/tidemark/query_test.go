@@ -79,6 +79,12 @@ func TestWants(t *testing.T) {
 		if got := [2]bool{a.wants("/j/" + id + "/system.journal"), a.wants(space)}; got != want {
 			t.Errorf("--namespace=%s: default namespace %v, space %v", asked, got[0], got[1])
 		}
+		inTurn := a.wantsInTurn()
+		for _, path := range []string{"/j/" + id + "/system.journal", "/j/" + id + "/user-1.journal", space, space} {
+			if got := inTurn(path); got != a.wants(path) {
+				t.Errorf("--namespace=%s: %s in turn %v", asked, path, got)
+			}
+		}
 	}
 	a := &queryArgs{looked: []string{"/j/" + id + ".space"}}
 	if !a.wants(space) {

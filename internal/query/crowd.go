@@ -78,8 +78,8 @@ func (s *shower) passShared(ctx context.Context) (err error) {
 	c := &crowd{s: s, count: min(runtime.GOMAXPROCS(0), maxWorkers)}
 	defer func() { c.end() }()
 	for first := true; ; first = false {
-		if err := ctx.Err(); err != nil {
-			return err
+		if !first && ctx.Err() != nil {
+			return ctx.Err()
 		}
 		b := c.fresh()
 		last, err := s.gather(b)
