@@ -140,14 +140,17 @@ func (f *file) tail(end int64) (x fragment, err error) {
 // tidy sees to it that a batch can be told from what is before it in a shared file. The
 // end of the file may be a write in progress, so nothing is overwritten that is merely
 // seen: if it is no end of a line, the first write of ours begins with a newline, and
-// once it is written, its seam tells. Under a lock that everyone takes there is no
-// write in progress, and the part of a line at the end is marked before each write.
+// once it is written, its seam tells. A file that has grown since the last look is alive:
+// then it is looked at again, and when it grows all the time the write of ours will come
+// behind the end of another, and needs no newline. Under a lock that everyone takes there is
+// no write in progress, and the part of a line at the end is marked before each write.
 func (f *file) tidy() error {
 	sole := f.lock.sole
 	if f.started && !sole {
 		return nil
 	}
-	for looks := 1; ; looks++ {
+	last := int64(-1)
+	for looks, still := 1, 1; ; looks++ {
 		size, err := f.app.Size()
 		if err != nil || f.started && size == f.end {
 			return err
@@ -157,6 +160,9 @@ func (f *file) tidy() error {
 			return err
 		}
 		f.end, f.lead = size, ragged && !sole
+		if still++; size != last {
+			last, still = size, 1
+		}
 		switch {
 		case !ragged:
 			return nil
@@ -165,7 +171,10 @@ func (f *file) tidy() error {
 				return err
 			}
 			return f.repair()
+		case still == stillLooks:
+			return nil
 		case looks == maxLooks:
+			f.lead = false
 			return nil
 		}
 		// On most file systems a write of nothing waits for the one in progress.
@@ -173,8 +182,12 @@ func (f *file) tidy() error {
 	}
 }
 
-// maxLooks is how often the end of a shared file is looked at before a newline more.
-const maxLooks = 3
+// The end of a shared file is looked at before the first write: stillLooks times if it
+// stays where it is, in the middle of a line, and at most maxLooks times.
+const (
+	stillLooks = 3
+	maxLooks   = 30
+)
 
 // ragged reports whether the file, up to size, ends in the middle of a line.
 func (f *file) ragged(size int64) (bool, error) {
