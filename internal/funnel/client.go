@@ -2,6 +2,7 @@ package funnel
 
 import (
 	"context"
+	"os"
 
 	"github.com/tidemark-log/tidemark/linelog"
 	"github.com/tidemark-log/tidemark/settle"
@@ -13,6 +14,10 @@ type Client struct {
 	file   *file
 	pos    linelog.Pos // behind what was appended last
 	gone   bool
+
+	// spare was passed for a file that is open. On a network file system a close writes back
+	// what others have written, so it is not for the time that the client waits for an answer.
+	spare [2]*os.File
 }
 
 // Append takes whole lines, all of them or none, and keeps nothing of p. It waits
@@ -44,6 +49,9 @@ func (c *Client) Close() {
 	if !c.gone {
 		c.gone = true
 		c.funnel.leave(c.file)
+		for _, f := range c.spare {
+			f.Close() //nolint:errcheck // nothing was written to it, or it is nil
+		}
 	}
 }
 

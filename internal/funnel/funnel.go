@@ -107,8 +107,9 @@ func New(cfg Config) *Funnel {
 
 // Open returns the client's end of the file that appending and repairing are
 // descriptors of: the first with O_APPEND, the second without. It takes both over,
-// also with an error. It waits while the file is being opened or closed. Without the second
-// (-1) the file must be open already, by what another client has passed.
+// also with an error: those of a file that is open already are closed with the client. It
+// waits while the file is being opened or closed. Without the second (-1) the file must be
+// open already, by what another client has passed.
 //
 // Errors: a *RefusedError for other descriptors, ErrFull, ErrClosed, that of ctx, and
 // those of reading the end of the file.
@@ -135,7 +136,9 @@ func (fu *Funnel) Open(ctx context.Context, user uint32, appending, repairing in
 		case err != nil:
 			return nil, err
 		case f != nil && f.writer != nil:
-			return &Client{funnel: fu, file: f}, nil
+			c := &Client{funnel: fu, file: f, spare: [2]*os.File{app, fix}}
+			app, fix = nil, nil // Client.Close closes them
+			return c, nil
 		case f != nil:
 			f.name = name
 			a, b := app, fix
