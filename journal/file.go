@@ -62,6 +62,7 @@ type File struct {
 	scratch []byte
 	// others are DATA objects that a Reader has seen to be none of those it looks for.
 	others offsetSet
+	list   listed // of those that it looks for
 
 	main     chain
 	n        uint64   // entries in main that exist, as of the last Refresh

@@ -57,6 +57,9 @@ func (f *File) readFirst(h *entryHead, fs *fields, r *Reader, bad *[]error) erro
 		return err
 	}
 	fs.reset()
+	if f.follow(r) && f.readListed(fs, r) {
+		return nil
+	}
 	for _, off := range fs.items {
 		if f.others.has(off) {
 			continue
@@ -68,16 +71,21 @@ func (f *File) readFirst(h *entryHead, fs *fields, r *Reader, bad *[]error) erro
 		case p == nil:
 			f.others.add(off, f.end, &r.left)
 		default:
-			fs.arena = p
-			id := uint64(0)
-			if f.cache != nil {
-				id = f.tag | off
-			}
-			fs.add(p, id)
+			fs.found(f, off, p)
 			return nil
 		}
 	}
 	return nil
+}
+
+// found makes p, the payload of the object at off, the only field. It is the arena.
+func (fs *fields) found(f *File, off uint64, p []byte) {
+	fs.arena = p
+	id := uint64(0)
+	if f.cache != nil {
+		id = f.tag | off
+	}
+	fs.add(p, id)
 }
 
 // appendIf is appendData to dst, which is empty, of a payload that begins with

@@ -45,12 +45,13 @@ func TestReaderValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	for mode, o := range readModes {
-		for _, left := range []int{othersMax, 0} {
-			t.Run(fmt.Sprintf("%s, %d", mode, left), func(t *testing.T) {
+		for _, tc := range []struct{ left, after int }{{othersMax, n}, {0, n}, {othersMax, 10}} {
+			left := tc.left
+			t.Run(fmt.Sprintf("%s, %d, list after %d", mode, left, tc.after), func(t *testing.T) {
 				j := openSample(t, o, path)
 				r := j.NewReader()
 				defer r.Close()
-				r.prefix, r.left = []byte("MESSAGE="), left
+				r.prefix, r.left, r.listAfter = []byte("MESSAGE="), left, tc.after
 				for i := range n {
 					moved(t, j.Next)
 					p, _ := j.Place()
@@ -62,7 +63,12 @@ func TestReaderValue(t *testing.T) {
 						t.Fatalf("entry %d: %.40q, want %.40q (%v)", i, got, want, ok)
 					}
 				}
-				if got, want := r.files[0].others.has(r.fs.items[0]), left > 0; got != want {
+				f := r.files[0]
+				followed := tc.after < n && f.m != nil
+				if got := f.list.state == listWhole; got != followed {
+					t.Errorf("list followed: %v", got)
+				}
+				if got, want := f.others.has(r.fs.items[0]), left > 0 && !followed; got != want {
 					t.Errorf("remembered: %v", got)
 				}
 				j.SeekHead()
@@ -112,6 +118,68 @@ func TestReaderValueOfDamage(t *testing.T) {
 	f := j.files[0].f
 	if f.unread != 1 || f.badFields != 1 || len(j.Warnings()) != 3 {
 		t.Errorf("%d entries unread, %d fields, warnings %v", f.unread, f.badFields, j.Warnings())
+	}
+}
+
+// fieldOf returns where the FIELD object of a name is.
+func fieldOf(t *testing.T, b []byte, name string) uint64 {
+	t.Helper()
+	for _, o := range layoutOf(t, b) {
+		if o.t == object.FieldName && string(b[o.off+object.FieldPayload:][:len(name)]) == name {
+			return o.off
+		}
+	}
+	t.Fatalf("no field %s", name)
+	return 0
+}
+
+// A list of a field's objects that is damaged hides no value: it is not used, or what
+// is not on it is found as without.
+func TestReaderValueListDamaged(t *testing.T) {
+	const n = 6
+	for name, damage := range map[string]struct {
+		do     func(b []byte, field uint64, offs []uint64)
+		online bool
+		want   listState
+	}{
+		"whole":         {func([]byte, uint64, []uint64) {}, false, listWhole},
+		"being written": {func([]byte, uint64, []uint64) {}, true, listUnused},
+		"cut short":     {func(b []byte, _ uint64, offs []uint64) { object.PutU64(b[offs[4]:], object.DataNextField, 0) }, false, listWhole},
+		"empty":         {func(b []byte, field uint64, _ []uint64) { object.PutU64(b[field:], object.FieldHeadData, 0) }, false, listWhole},
+		"forward":       {func(b []byte, _ uint64, offs []uint64) { object.PutU64(b[offs[2]:], object.DataNextField, offs[4]) }, false, listUnused},
+		"to itself":     {func(b []byte, _ uint64, offs []uint64) { object.PutU64(b[offs[2]:], object.DataNextField, offs[2]) }, false, listUnused},
+		"to nowhere":    {func(b []byte, _ uint64, offs []uint64) { object.PutU64(b[offs[2]:], object.DataNextField, offs[1]-8) }, false, listUnused},
+		"no such name":  {func(b []byte, field uint64, _ []uint64) { b[field+object.FieldPayload] = 'X' }, false, listUnused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _, offs := valuesFile(t, n)
+			field := fieldOf(t, b, "V")
+			damage.do(b, field, offs)
+			if damage.online {
+				b[object.HdrState] = object.StateOnline
+			}
+			path := filepath.Join(t.TempDir(), "v.journal")
+			readerMust(t, os.WriteFile(path, b, 0o600))
+			j := openSample(t, ReadOptions{Map: true}, path)
+			j.files[0].f.lazy = false
+			j.files[0].f.loads = mapAfter
+			j.files[0].f.mapDue()
+			r := j.NewReader()
+			defer r.Close()
+			r.prefix, r.left, r.listAfter = []byte("V="), othersMax, 0
+			for i := range n {
+				moved(t, j.Next)
+				p, _ := j.Place()
+				value, _, found, ok := r.Value(&p, []byte("V="))
+				e, _ := r.Read(&p)
+				if want, _ := e.Get("V"); !ok || !found || string(value) != string(want) {
+					t.Errorf("entry %d: %.20q %v %v, want %.20q", i, value, found, ok, want)
+				}
+			}
+			if got := r.files[0].list.state; got != damage.want {
+				t.Errorf("state of the list %d, want %d", got, damage.want)
+			}
+		})
 	}
 }
 

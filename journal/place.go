@@ -2,6 +2,8 @@ package journal
 
 import (
 	"bytes"
+	"errors"
+	"io"
 
 	"github.com/tidemark-log/tidemark/entry"
 	"github.com/tidemark-log/tidemark/journal/internal/blob"
@@ -24,6 +26,9 @@ func (p *Place) Entry() entry.Entry {
 	}
 }
 
+// Realtime is the time of the entry, in µs since 1970.
+func (p *Place) Realtime() uint64 { return p.head.realtime }
+
 // Place returns the place of the entry that Next, Previous or Skip moved to last;
 // ok is false when there is none.
 func (j *Journal) Place() (p Place, ok bool) {
@@ -32,6 +37,33 @@ func (j *Journal) Place() (p Place, ok bool) {
 		return Place{}, false
 	}
 	return Place{file: c.index, head: c.head, seqnumID: c.f.hdr.SeqnumID}, true
+}
+
+// Places moves on as Skip does, n entries, backwards when n is negative, and appends
+// the places of these to dst. It moves no further than to the first for which last
+// reports true. Of fewer places and none that is the last, the journal ends there.
+func (j *Journal) Places(dst []Place, n int, last func(*Place) bool) ([]Place, error) {
+	dir := down
+	if n < 0 {
+		dir, n = up, -n
+	}
+	all := len(dst) + n
+	ended := false
+	err := j.guarded(func(j *Journal, dir direction) error { // goes on behind a fault
+		for len(dst) < all && !ended {
+			if err := j.pick(dir); err != nil {
+				return err
+			}
+			c := j.current
+			dst = append(dst, Place{file: c.index, head: c.head, seqnumID: c.f.hdr.SeqnumID})
+			ended = last(&dst[len(dst)-1])
+		}
+		return nil
+	}, dir)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return dst, err
 }
 
 // Reader reads the entries at places of a Journal that goes on meanwhile: with
@@ -46,6 +78,8 @@ type Reader struct {
 
 	prefix []byte // what Value looked for
 	left   int    // chunks that the files' others may still take
+
+	listAfter int // entries of a file before its list is followed
 }
 
 // NewReader returns a Reader of j's files as they are, which delivers the fields
@@ -59,7 +93,7 @@ func (j *Journal) NewReader() *Reader {
 // ReaderSoFar is NewReader of the files that are open, for the places of a Journal
 // that goes no further: what ReadOptions.Late has left closed stays closed.
 func (j *Journal) ReaderSoFar() *Reader {
-	r := &Reader{want: j.want}
+	r := &Reader{want: j.want, listAfter: listAfter}
 	pool, cache, dec := &windowPool{max: poolWindows}, &dataCache{}, &blob.Decoder{}
 	for _, c := range j.files {
 		f := c.f
@@ -155,7 +189,7 @@ func (r *Reader) Value(p *Place, prefix []byte) (value []byte, id uint64, found,
 	if !bytes.Equal(prefix, r.prefix) {
 		r.prefix = bytes.Clone(prefix)
 		for _, f := range r.files {
-			f.others = offsetSet{}
+			f.others, f.list = offsetSet{}, listed{}
 		}
 		r.left = othersMax
 	}

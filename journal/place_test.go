@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -135,5 +137,47 @@ func TestReaderAllocatesNothing(t *testing.T) {
 				t.Errorf("%v allocations an entry", n)
 			}
 		})
+	}
+}
+
+// Places goes where Skip goes, both ways, no further than to the last that is wanted.
+func TestPlaces(t *testing.T) {
+	for mode, o := range readModes {
+		for _, step := range []int{1, -1} {
+			t.Run(fmt.Sprintf("%s, %d", mode, step), func(t *testing.T) {
+				one, many := openSample(t, o, sample(t, "r-10")), openSample(t, o, sample(t, "r-10"))
+				if step < 0 {
+					one.SeekTail()
+					many.SeekTail()
+				}
+				var want, got []Place
+				for {
+					k, err := one.Skip(step)
+					readerMust(t, err)
+					if k == 0 {
+						break
+					}
+					p, _ := one.Place()
+					want = append(want, p)
+				}
+				for n := 1; ; n++ {
+					before := len(got)
+					var err error
+					got, err = many.Places(got, n*step, func(*Place) bool { return false })
+					readerMust(t, err)
+					if len(got) < before+n {
+						break
+					}
+				}
+				if len(want) < 10 || !slices.Equal(got, want) {
+					t.Errorf("%d places, want %d", len(got), len(want))
+				}
+				many.SeekHead()
+				got, err := many.Places(nil, 10, func(p *Place) bool { return p.Realtime() >= 1 })
+				if c, _ := many.Current(); err != nil || len(got) != 1 || c.Realtime != got[0].Realtime() {
+					t.Errorf("%d places to the first that is the last, %v", len(got), err)
+				}
+			})
+		}
 	}
 }

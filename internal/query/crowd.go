@@ -2,8 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
-	"io"
 	"runtime"
 	"sync"
 
@@ -115,21 +113,13 @@ func (s *shower) passShared(ctx context.Context) (err error) {
 
 // gather fills a batch. It reports the last one, and with it perhaps why.
 func (s *shower) gather(b *batch) (last bool, err error) {
-	for len(b.places) < batchEntries {
-		p, err := s.q.nextPlace()
-		if errors.Is(err, io.EOF) {
-			return true, nil
-		}
-		if err != nil {
-			return true, err
-		}
-		if len(b.places) == 0 {
-			b.boot, b.anyBoot = s.boot, s.anyBoot
-		}
-		b.places = append(b.places, p)
-		s.boot, s.anyBoot = p.Entry().BootID, true
+	b.boot, b.anyBoot = s.boot, s.anyBoot
+	b.places, err = s.q.nextPlaces(b.places, batchEntries)
+	n := len(b.places)
+	if n > 0 {
+		s.boot, s.anyBoot = b.places[n-1].Entry().BootID, true
 	}
-	return false, nil
+	return n < batchEntries || err != nil, err
 }
 
 func (c *crowd) newWorker(r *journal.Reader) (*worker, error) {

@@ -222,43 +222,50 @@ func (q *Query) next() (*entry.Entry, error) {
 			return nil, err
 		}
 	}
-	if q.beyond(e) {
+	if q.beyond(e.Realtime) {
 		return nil, io.EOF
 	}
 	return e, nil
 }
 
-// beyond reports whether e is behind the end of the time range.
-func (q *Query) beyond(e *entry.Entry) bool {
-	return q.o.UntilSet && !q.o.Reverse && e.Realtime > q.o.Until ||
-		q.o.SinceSet && q.o.Reverse && e.Realtime < q.o.Since
+// beyond reports whether a time is behind the end of the time range.
+func (q *Query) beyond(realtime uint64) bool {
+	return q.o.UntilSet && !q.o.Reverse && realtime > q.o.Until ||
+		q.o.SinceSet && q.o.Reverse && realtime < q.o.Since
 }
 
-// nextPlace is next, without reading the fields of the entry.
-func (q *Query) nextPlace() (journal.Place, error) {
+// nextPlaces appends the places of the next entries to dst, at most n, without reading
+// their fields. Fewer are the last.
+func (q *Query) nextPlaces(dst []journal.Place, n int) ([]journal.Place, error) {
 	if !q.started || q.none || q.ready != nil {
-		if _, err := q.next(); err != nil {
-			return journal.Place{}, err
+		if _, err := q.next(); errors.Is(err, io.EOF) {
+			return dst, nil
+		} else if err != nil {
+			return dst, err
 		}
 		p, _ := q.j.Place()
-		return p, nil
+		dst, n = append(dst, p), n-1
 	}
-	n := 1
 	if q.o.Reverse {
-		n = -1
+		n = -n
 	}
-	if n, err := q.j.Skip(n); err != nil {
-		return journal.Place{}, wordsf("Failed to iterate through journal: %w", err)
-	} else if n == 0 {
-		return journal.Place{}, io.EOF
+	beyond := false
+	begin := len(dst)
+	dst, err := q.j.Places(dst, n, func(p *journal.Place) bool {
+		beyond = (q.o.UntilSet || q.o.SinceSet) && q.beyond(p.Realtime())
+		return beyond
+	})
+	if len(dst) > begin {
+		e := dst[len(dst)-1].Entry()
+		q.last = e.Cursor()
 	}
-	p, _ := q.j.Place()
-	e := p.Entry()
-	q.last = e.Cursor()
-	if q.beyond(&e) {
-		return journal.Place{}, io.EOF
+	if beyond {
+		dst = dst[:len(dst)-1]
 	}
-	return p, nil
+	if err != nil {
+		err = wordsf("Failed to iterate through journal: %w", err)
+	}
+	return dst, err
 }
 
 // step reads one entry and notes its cursor.
