@@ -62,7 +62,7 @@ func ingestAcked(level string) func(context.Context, settings) (asked, error) {
 		if err := os.WriteFile(body, []byte(`{"message":"`+mark+` of some length, as requests have","level":"info","app":"bench"}`+"\n"), 0o644); err != nil {
 			return a, err
 		}
-		d, err := startServe(ctx, s, nil, "--http", httpAddr)
+		d, err := startServe(ctx, s, "--http", httpAddr)
 		if err != nil {
 			return a, err
 		}

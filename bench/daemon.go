@@ -72,7 +72,7 @@ func startJournald(ctx context.Context, s settings) (*daemon, error) {
 
 // startTidemark starts tidemark without HTTP: see startServe.
 func startTidemark(ctx context.Context, s settings) (*daemon, error) {
-	return startServe(ctx, s, nil, "--http", "off")
+	return startServe(ctx, s, "--http", "off")
 }
 
 // start waits until the daemon says that it is ready, as daemons tell systemd.

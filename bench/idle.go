@@ -19,7 +19,7 @@ func benchIdle(ctx context.Context, s settings) error {
 		return err
 	}
 	fmt.Printf("\n## idle: system calls in %s, under strace -f -c, from %s after the start on\n\n| server | calls | syncs | which |\n|---|---|---|---|\n", idleFor, idleRest)
-	d, err := startServe(ctx, s, nil, "--http", httpAddr, "--access-log", filepath.Join(s.dir, "idle.log"), "--access-log-sync", "50ms")
+	d, err := startServe(ctx, s, "--http", httpAddr, "--access-log", filepath.Join(s.dir, "idle.log"), "--access-log-sync", "50ms")
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func benchIdle(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	w, err := startWebdis(ctx, s, nil, true)
+	w, err := startWebdis(ctx, s, true)
 	if err == nil {
 		err = errors.Join(idleOnce(ctx, s, "webdis", w.cmd.Process.Pid), w.stop())
 	}

@@ -47,6 +47,7 @@ type settings struct {
 
 	pipeLines int
 	slowfs    string
+	logs      string // where logs of ping go, if not to dir
 	read      int
 	curve     []int
 }
@@ -90,7 +91,7 @@ func main() {
 	flag.IntVar(&s.read, "read", 110000, "read: entries")
 	flag.StringVar(&sizes, "sizes", "100000,1000000,10000000", "curve: numbers of entries; ten million take some minutes, and 20 GB in the directory")
 	flag.StringVar(&s.fileSize, "filesize", "", "all but import: SystemMaxFileSize= for both sides, such as 1G (default: what both take by themselves)")
-	flag.StringVar(&s.slowfs, "slowfs", "slowfs", "manifest: internal/slowfs's `program`")
+	flag.StringVar(&s.slowfs, "slowfs", "slowfs", "ping, manifest: internal/slowfs's `program`")
 	flag.IntVar(&s.pipeLines, "pipelines", 2000000, "pipe: lines a run")
 	flag.StringVar(&s.nice, "nice", "", "all but import: tidemark's scheduling priority (default: its own choice, -19 as root; journald has 0)")
 	flag.Usage = usage

@@ -141,12 +141,12 @@ func benchManifest(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	mount, unmount, err := mountSlow(s)
+	mount, unmount, err := mountSlow(s, nfsRules[:]...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unmount()) }()
-	d, err := startServe(ctx, s, nil, "--http", "off")
+	d, err := startServe(ctx, s, "--http", "off")
 	if err != nil {
 		return err
 	}
@@ -191,14 +191,18 @@ var nfsRules = [...]string{"lock delay=500us", "unlock delay=500us", "unlock dir
 // nfsModel is nfsRules in words.
 const nfsModel = "The model: a lock and its release 0.5 ms each; 19 ms more (write-back 1 ms, COMMIT 18 ms) for a release when the file has something to write back; close(2) 1 ms then, and else nothing."
 
-// mountSlow mounts a file system with nfsRules.
-func mountSlow(s settings) (dir string, unmount func() error, err error) {
-	back, dir := filepath.Join(s.dir, "back"), filepath.Join(s.dir, "mnt")
-	if err := errors.Join(os.MkdirAll(back, 0o755), os.MkdirAll(dir, 0o755)); err != nil {
+// mountSlow mounts a file system with rules, over a directory of its own.
+func mountSlow(s settings, rules ...string) (dir string, unmount func() error, err error) {
+	base, err := os.MkdirTemp(s.dir, "slow-")
+	if err != nil {
+		return "", nil, err
+	}
+	back, dir := filepath.Join(base, "back"), filepath.Join(base, "mnt")
+	if err := errors.Join(os.Mkdir(back, 0o755), os.Mkdir(dir, 0o755)); err != nil {
 		return "", nil, err
 	}
 	args := []string{"-nocut"}
-	for _, rule := range nfsRules {
+	for _, rule := range rules {
 		args = append(args, "-rule", rule)
 	}
 	cmd := exec.Command(s.slowfs, append(args, back, dir)...)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 )
@@ -106,18 +106,18 @@ func startRedis(ctx context.Context, s settings, fsync string) (*peer, error) {
 	return startPeer(ctx, redisPort, args...)
 }
 
-// startWebdis starts webdis behind prefix, in front of a Redis that is there. It
+// startWebdis starts webdis in front of a Redis that is there. It
 // writes a line for each request, and syncs each, or none.
-func startWebdis(ctx context.Context, s settings, prefix []string, lines bool) (*peer, error) {
+func startWebdis(ctx context.Context, s settings, lines bool) (*peer, error) {
 	verbosity := 0
 	if lines {
 		verbosity = 4
 	}
 	conf := filepath.Join(s.dir, "webdis.json")
 	text := fmt.Sprintf(`{"redis_host": "127.0.0.1", "redis_port": %s, "redis_auth": null, "http_host": "127.0.0.1", "http_port": %s,
-"threads": 2, "daemonize": false, "database": 0, "acl": [], "verbosity": %d, "logfile": %q}`, redisPort, webdisPort, verbosity, filepath.Join(s.dir, "webdis.log"))
+"threads": 2, "daemonize": false, "database": 0, "acl": [], "verbosity": %d, "logfile": %q}`, redisPort, webdisPort, verbosity, filepath.Join(cmp.Or(s.logs, s.dir), "webdis.log"))
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		return nil, err
 	}
-	return startPeer(ctx, webdisPort, slices.Concat(prefix, []string{"webdis", conf})...)
+	return startPeer(ctx, webdisPort, "webdis", conf)
 }

@@ -80,16 +80,6 @@ func TestParseCalls(t *testing.T) {
 	}
 }
 
-func TestSlowSyncs(t *testing.T) {
-	with, without := strings.Join(slowSyncs(100*time.Millisecond), " "), strings.Join(slowSyncs(0), " ")
-	if !strings.HasSuffix(with, "-e trace=fdatasync,fsync -e inject=fdatasync,fsync:delay_enter=100000 --") {
-		t.Error(with)
-	}
-	if strings.Replace(with, " -e inject=fdatasync,fsync:delay_enter=100000", "", 1) != without {
-		t.Errorf("%s\ndiffers by more than the delay from\n%s", with, without)
-	}
-}
-
 func TestMissing(t *testing.T) {
 	t.Setenv("PATH", "")
 	if why := missing("webdis", "ab"); why != "no webdis here: apt install webdis" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,15 +25,15 @@ type pinged struct {
 	url  string
 	// start returns what stops it, and tells how many lines it has written, -1 if
 	// it writes none.
-	start func(ctx context.Context, s settings, prefix []string) (stop func() (lines int, err error), err error)
+	start func(ctx context.Context, s settings) (stop func() (lines int, err error), err error)
 }
 
 // pingedTidemark has an access log with a policy.
 func pingedTidemark(policy string) pinged {
-	return pinged{"tidemark " + policy, "http://" + httpAddr + "/ping", func(ctx context.Context, s settings, prefix []string) (func() (int, error), error) {
-		log := filepath.Join(s.dir, "access.log")
+	return pinged{"tidemark " + policy, "http://" + httpAddr + "/ping", func(ctx context.Context, s settings) (func() (int, error), error) {
+		log := filepath.Join(cmp.Or(s.logs, s.dir), "access.log")
 		_ = os.Remove(log) // of the run before
-		d, err := startServe(ctx, s, prefix, "--http", httpAddr, "--access-log", log, "--access-log-sync", policy)
+		d, err := startServe(ctx, s, "--http", httpAddr, "--access-log", log, "--access-log-sync", policy)
 		if err != nil {
 			return nil, err
 		}
@@ -48,12 +49,12 @@ func pingedTidemark(policy string) pinged {
 
 // pingedWebdis syncs each line that it writes for a request, or writes none.
 func pingedWebdis(name string, lines bool) pinged {
-	return pinged{name, "http://127.0.0.1:" + webdisPort + "/PING", func(ctx context.Context, s settings, prefix []string) (func() (int, error), error) {
+	return pinged{name, "http://127.0.0.1:" + webdisPort + "/PING", func(ctx context.Context, s settings) (func() (int, error), error) {
 		redis, err := startRedis(ctx, s, "")
 		if err != nil {
 			return nil, err
 		}
-		w, err := startWebdis(ctx, s, prefix, lines)
+		w, err := startWebdis(ctx, s, lines)
 		if err != nil {
 			return nil, errors.Join(err, redis.stop())
 		}
@@ -82,10 +83,6 @@ func benchPing(ctx context.Context, s settings) error {
 	if err := pingPlain(ctx, s, servers); err != nil {
 		return err
 	}
-	if why := missing("strace"); why != "" {
-		fmt.Printf("\nwithout slow syncs: %s\n", why)
-		return nil
-	}
 	return pingDelayed(ctx, s, servers)
 }
 
@@ -94,7 +91,7 @@ func pingPlain(ctx context.Context, s settings, servers []pinged) error {
 	runs := make([][]asked, len(servers))
 	for range s.rounds {
 		for i, server := range servers {
-			a, err := pingOnce(ctx, s, server, nil, true)
+			a, err := pingOnce(ctx, s, server, true, true)
 			if err != nil {
 				return fmt.Errorf("%s: %w", server.name, err)
 			}
@@ -112,8 +109,10 @@ func pingPlain(ctx context.Context, s settings, servers []pinged) error {
 	return nil
 }
 
-// pingDelayed prints the ratio of each policy with slow syncs to the same without,
-// under the same tracer, with connections that last and with one a request.
+// pingDelayed prints the ratio of each policy with slow syncs to the same without, its
+// log on a file system of slowfs, with connections that last and with one a request. (A
+// tracer that holds the calls up, strace, also has to wake for each signal in the
+// process: on two busy processors that alone cost a fifth.)
 func pingDelayed(ctx context.Context, s settings, servers []pinged) error {
 	var runs [2][2][][]asked // by kept, delayed, server
 	for kept := range 2 {
@@ -124,7 +123,7 @@ func pingDelayed(ctx context.Context, s settings, servers []pinged) error {
 	for range s.rounds {
 		for i, server := range servers {
 			for delayed, d := range []time.Duration{0, pingSlow} {
-				a, err := pingOnce(ctx, s, server, slowSyncs(d), true, false)
+				a, err := pingSlowOnce(ctx, s, server, d)
 				if err != nil {
 					return fmt.Errorf("%s, every sync %s slower: %w", server.name, d, err)
 				}
@@ -134,7 +133,7 @@ func pingDelayed(ctx context.Context, s settings, servers []pinged) error {
 			}
 		}
 	}
-	fmt.Printf("\nevery sync %s slower (strace), to the same server under strace without delay:\n\n", pingSlow)
+	fmt.Printf("\nevery sync %s slower (slowfs), to the same server on slowfs without delay:\n\n", pingSlow)
 	fmt.Println("| server, policy | connections | req/s without | req/s | ratio | p50 ms | p99 ms | longest ms | longest, ratio |\n|---|---|---|---|---|---|---|---|---|")
 	for i, server := range servers {
 		for kept, name := range []string{"kept", "one a request"} {
@@ -146,10 +145,21 @@ func pingDelayed(ctx context.Context, s settings, servers []pinged) error {
 	return nil
 }
 
+// pingSlowOnce is pingOnce with the log on a file system whose syncs take d longer.
+func pingSlowOnce(ctx context.Context, s settings, server pinged, d time.Duration) ([]asked, error) {
+	logs, unmount, err := mountSlow(s, "fsync delay="+d.String())
+	if err != nil {
+		return nil, err
+	}
+	s.logs = logs
+	all, err := pingOnce(ctx, s, server, false, true, false)
+	return all, errors.Join(err, unmount())
+}
+
 // pingOnce runs ab against one start of a server, with connections that are kept
 // or not, and counts the lines that the server has written.
-func pingOnce(ctx context.Context, s settings, server pinged, prefix []string, kept ...bool) (all []asked, err error) {
-	stop, err := server.start(ctx, s, prefix)
+func pingOnce(ctx context.Context, s settings, server pinged, warmUp bool, kept ...bool) (all []asked, err error) {
+	stop, err := server.start(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +171,7 @@ func pingOnce(ctx context.Context, s settings, server pinged, prefix []string, k
 		}
 		// -t would end a run after 50,000 requests: -n behind it says more.
 		runArgs := slices.Concat(args, []string{"-t", strconv.Itoa(s.seconds), "-n", "2000000", server.url})
-		if len(prefix) == 0 { // with slow syncs a warm-up could take minutes
+		if warmUp { // with slow syncs a warm-up could take minutes
 			var warm asked
 			warm, err = ab(ctx, slices.Concat(args, []string{"-n", pingWarm, server.url})...)
 			sent += warm.complete

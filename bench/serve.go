@@ -9,9 +9,8 @@ import (
 )
 
 // startServe starts tidemark with arguments of its own on a fresh directory of the
-// same file system as the others, with sockets on the same /run, behind prefix: a
-// program that becomes the command after it.
-func startServe(ctx context.Context, s settings, prefix []string, args ...string) (*daemon, error) {
+// same file system as the others, with sockets on the same /run.
+func startServe(ctx context.Context, s settings, args ...string) (*daemon, error) {
 	data, err := os.MkdirTemp(s.dir, "tidemark-")
 	if err != nil {
 		return nil, err
@@ -30,7 +29,6 @@ func startServe(ctx context.Context, s settings, prefix []string, args ...string
 	if err = errors.Join(err, conf.Close()); err != nil {
 		return nil, err
 	}
-	command := slices.Concat(prefix, []string{s.tidemark, "serve", "--data", data, "--run", d.run, "--config", d.conf}, args)
-	d.cmd = exec.Command(command[0], command[1:]...)
+	d.cmd = exec.Command(s.tidemark, slices.Concat([]string{"serve", "--data", data, "--run", d.run, "--config", d.conf}, args)...)
 	return d, d.start(ctx, s)
 }

@@ -17,17 +17,6 @@ import (
 	"time"
 )
 
-// slowSyncs is the beginning of a command whose syncs begin d later. With 0 it is
-// the same tracer without the delay, to compare with. Other calls are not traced.
-func slowSyncs(d time.Duration) []string {
-	// -D: the command is our child, and gets our signals.
-	args := []string{"strace", "-D", "-f", "-q", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=fdatasync,fsync"}
-	if d > 0 {
-		args = append(args, "-e", "inject=fdatasync,fsync:delay_enter="+strconv.FormatInt(d.Microseconds(), 10))
-	}
-	return append(args, "--")
-}
-
 // calls are system calls by name.
 type calls map[string]int
 
