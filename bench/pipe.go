@@ -69,6 +69,9 @@ var pipeLoggers = [...]pipeLogger{
 	{"cat >FILE", func(_ settings, dir string) []string {
 		return []string{"sh", "-c", "exec cat >" + filepath.Join(dir, "log")}
 	}},
+	{"cat >FILE, then fdatasync", func(_ settings, dir string) []string {
+		return []string{"sh", "-c", "cat >" + filepath.Join(dir, "log") + " && exec sync -d " + filepath.Join(dir, "log")}
+	}},
 	{"rotatelogs", func(_ settings, dir string) []string {
 		return []string{"rotatelogs", "-n", "1000", filepath.Join(dir, "log"), "10M"}
 	}},
