@@ -105,7 +105,7 @@ func TestCallersShareShortSyncs(t *testing.T) {
 func TestIndexCountsPagesThatASyncWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paid := make(map[settle.Level]time.Duration)
-		var pages time.Duration // of the table of values
+		var pages int // of the table of values
 		for _, level := range []settle.Level{settle.Appended, settle.Synced} {
 			r := newDueRig(t, 0)
 			r.add(1)
@@ -116,10 +116,10 @@ func TestIndexCountsPagesThatASyncWrites(t *testing.T) {
 			before := time.Duration(r.due.paid.Load())
 			r.add(1000) // values whose buckets lie in all pages of a table
 			paid[level] = time.Duration(r.due.paid.Load()) - before
-			pages = time.Duration(r.m.hdr.DataHashTableSize / pageSize)
+			pages = int(r.m.hdr.DataHashTableSize / pageSize)
 			r.close()
 		}
-		if got, want := paid[settle.Synced]-paid[settle.Appended], pages*indexPage*indexShare; got < want {
+		if got, want := paid[settle.Synced]-paid[settle.Appended], indexShare*time.Duration(pages)*indexPage; got < want {
 			t.Errorf("an index before a sync counts %v more than without, want at least %v: that of %d pages", got, want, pages)
 		}
 	})

@@ -21,5 +21,7 @@ func TestLookAllocatesNothing(t *testing.T) {
 	if len(st.Files) == 0 || len(st.Counts) == 0 || len(st.Histograms) == 0 {
 		t.Errorf("%+v", st)
 	}
-	r.stop()
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
 }
