@@ -164,7 +164,9 @@ func TestDialOpensOnce(t *testing.T) {
 		return n
 	}
 	brief := linelog.Options{Trailing: true, CloseUnsynced: true}
-	for i, want := range []int{4, 5, 6} { // two for the daemon and two of the first; one each
+	// Two for the daemon and two of the first; then one each, and its second in the daemon,
+	// which closes it when the client goes.
+	for i, want := range []int{4, 6, 8} {
 		w := dialLines(t, p, path, brief)
 		fmt.Fprintln(w, i)
 		if got := open(); got != want {
