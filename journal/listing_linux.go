@@ -43,7 +43,7 @@ func readNames(dir string, each func(name []byte, t fs.FileMode)) error {
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	defer unix.Close(fd) //nolint:errcheck // only read
+	defer func() { _ = unix.Close(fd) }() // only read
 	buf := make([]byte, direntsSize)
 	for {
 		n, err := ignoringEINTR(func() (int, error) { return unix.ReadDirent(fd, buf) })

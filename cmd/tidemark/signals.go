@@ -19,7 +19,7 @@ const secondSignal = time.Second
 // three threads, which are a tenth of the time that a query of a few entries takes.
 type signalContext struct {
 	once    sync.Once
-	inner   context.Context
+	inner   context.Context //nolint:containedctx // it is one itself
 	release func()
 	// patient makes it ignore a second signal until secondSignal has passed; it is
 	// set before anything is called.
