@@ -111,3 +111,29 @@ func TestRelayOfAStuckSink(t *testing.T) {
 		})
 	}
 }
+
+// What a batch came to is told with a later one, or by the join, the first error first,
+// and once.
+func TestRelayTellsErrorsLater(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	results := []error{nil, first, second, nil}
+	var r relay
+	n := 0
+	r.hand = func(context.Context, *lot) error { n++; return results[n-1] }
+	defer r.stop()
+	var told []error
+	for range results {
+		if err := r.give(t.Context(), &lot{}); err != nil {
+			told = append(told, err)
+		}
+	}
+	if err := r.join(); err != nil {
+		told = append(told, err)
+	}
+	if len(told) == 0 || !errors.Is(told[0], first) || n != len(results) {
+		t.Errorf("%d of %d batches handed over, told %v, want %v first", n, len(results), told, first)
+	}
+	if err := r.join(); err != nil || !r.idle() {
+		t.Errorf("the next join: %v, idle %v", err, r.idle())
+	}
+}
