@@ -60,7 +60,12 @@ type wTable struct {
 	chunks []*[wChunkSize]wData
 }
 
-const wMinSlots = 256
+const (
+	wMinSlots = 256
+	// How full the table may be: 2^18 slots are enough for the 174,762 objects that a
+	// file of the usual size has at most.
+	wFullNum, wFullDen = 11, 16
+)
 
 // at returns record id, which must exist.
 func (t *wTable) at(id uint32) *wData {
@@ -98,7 +103,7 @@ func markOf(tag uint32) uint8 { return uint8(tag) | 0x80 }
 
 // add makes a record for keys that find does not find.
 func (t *wTable) add(k0, k1 uint64) (uint32, *wData) {
-	if int(t.n)*8 >= len(t.slots)*5 {
+	if int(t.n)*wFullDen >= len(t.slots)*wFullNum {
 		t.grow()
 	}
 	t.n++
