@@ -43,7 +43,9 @@ func onTerminal(t *testing.T, env []string, name string, args ...string) string 
 	cmd := exec.Command(name, args...)
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	// It controls nobody: when the leader of its session ends, the kernel hangs such a
+	// terminal up, and what is not read by then is gone.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
 	slave.Close()
 	if err != nil {
