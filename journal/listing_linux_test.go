@@ -26,13 +26,17 @@ func TestListingStandsUntilChanged(t *testing.T) {
 	if list(time.Now()).stillSo() {
 		t.Error("stands though it was changed just now")
 	}
-	for name, change := range map[string]func() error{
-		"a file comes":         func() error { return os.WriteFile(filepath.Join(dir, "c.journal"), nil, 0o600) },
-		"a file goes":          func() error { return os.Remove(a) },
-		"another name":         func() error { return os.Rename(b, filepath.Join(sub, "d.journal")) },
-		"another directory":    func() error { return errors.Join(os.Rename(sub, sub+".x"), os.Mkdir(sub, 0o700)) },
-		"the directory itself": func() error { return errors.Join(os.Rename(dir, dir+".x"), os.Rename(dir+".x", dir)) },
+	for _, c := range []struct { // one after the other
+		name   string
+		change func() error
+	}{
+		{"a file comes", func() error { return os.WriteFile(filepath.Join(dir, "c.journal"), nil, 0o600) }},
+		{"a file goes", func() error { return os.Remove(a) }},
+		{"another name", func() error { return os.Rename(b, filepath.Join(sub, "d.journal")) }},
+		{"another directory", func() error { return errors.Join(os.Rename(sub, sub+".x"), os.Mkdir(sub, 0o700)) }},
+		{"the directory itself", func() error { return errors.Join(os.Rename(dir, dir+".x"), os.Rename(dir+".x", dir)) }},
 	} {
+		name, change := c.name, c.change
 		l := list(later)
 		before := append([]dirMark(nil), l.marks...)
 		if !l.stillSo() {
