@@ -97,7 +97,7 @@ func TestAheadIsAsEarly(t *testing.T) {
 			if tc.change != nil {
 				readerMust(t, tc.change(paths))
 			}
-			for at := uint64(5); at <= 125; at += 15 {
+			for at := uint64(5); at <= 125; at += uint64(inFull(15, 40)) {
 				aheadSame(t, dir, at, 2, 0, Match{})
 				aheadSame(t, dir, at, 5, 4, Match{})
 				aheadSame(t, dir, at, 15, 15, Term(entry.Field("OF=1")))
