@@ -174,7 +174,7 @@ func (m *wMem) probe(fields []entry.Field) (need uint64, err error) {
 	}
 	need = object.Align8(object.EntryItems + uint64(len(fields))*m.entryItem)
 	if m.hdr.TailEntryArrayNEntries >= m.main.cap {
-		need += object.Align8(m.arraySize(nextCapacity(m.hdr.NEntries, uint64(m.main.cap))))
+		need += object.Align8(m.arraySize(nextCapacity(m.hdr.NEntries, uint64(m.main.cap), m.tight)))
 	}
 	m.recall(fields)
 	for i := range m.probes {
@@ -201,7 +201,7 @@ func (m *wMem) probeField(p *wProbe, f entry.Field) (need uint64, err error) {
 	}
 	if p.id != 0 {
 		if d := m.data.at(p.id); d.tailN >= d.tailCap && d.n > 0 {
-			need = object.Align8(m.arraySize(nextCapacity(uint64(d.n)-1, uint64(d.tailCap))))
+			need = object.Align8(m.arraySize(nextCapacity(uint64(d.n)-1, uint64(d.tailCap), m.tight)))
 		}
 		return need, nil
 	}

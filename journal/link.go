@@ -2,10 +2,17 @@ package journal
 
 import "github.com/tidemark-log/tidemark/journal/internal/object"
 
+// tightFrom is from how many entries on a list grows by half with Options.TightArrays.
+const tightFrom = 1000
+
 // nextCapacity is the number of slots journald gives the array that follows one
-// of last slots in a chain that holds n entries: 4, 8, 26, 78, 234, ...
-func nextCapacity(n, last uint64) uint64 {
-	if n > last {
+// of last slots in a chain that holds n entries: 4, 8, 26, 78, 234, ...; or fewer, if
+// tight is set and the chain is long.
+func nextCapacity(n, last uint64, tight bool) uint64 {
+	switch {
+	case tight && n >= tightFrom:
+		return n / 4 * 2
+	case n > last:
 		return max(2*(n+1), 4)
 	}
 	return max(2*last, 4)
@@ -45,7 +52,7 @@ func (m *wMem) linkMain(ref wRef) {
 		}
 		m.hdr.TailEntryArrayNEntries++
 	default:
-		slots := nextCapacity(m.hdr.NEntries, uint64(c.cap))
+		slots := nextCapacity(m.hdr.NEntries, uint64(c.cap), m.tight)
 		r := m.newArray(slots, ref)
 		if c.array == 0 {
 			m.hdr.EntryArrayOffset = r.offset()
@@ -76,7 +83,7 @@ func (m *wMem) linkData(id uint32, d *wData, ref wRef) {
 		m.touchData(id, d)
 		return
 	default:
-		slots := nextCapacity(uint64(d.n)-1, uint64(d.tailCap))
+		slots := nextCapacity(uint64(d.n)-1, uint64(d.tailCap), m.tight)
 		r := m.newArray(slots, ref)
 		if d.tailArray == 0 {
 			d.array = r

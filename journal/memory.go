@@ -43,6 +43,7 @@ type wMem struct {
 	links    []wPatch // in the file, to the next array, or to a first entry
 	chains   []wPatch // in the file, of hash chains: buckets and next of their objects
 
+	tight  bool     // Options.TightArrays
 	keeps  bool     // Options.KeepNumbers
 	kept   wKept    // then: of the entry at hand
 	large  []wLarge // of the entry at hand

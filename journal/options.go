@@ -63,6 +63,11 @@ type Options struct {
 	// sequence (SeqnumID): they keep their Seqnum, which must grow, and XorHash, and
 	// bring their times. Readers then show entry and copy once.
 	KeepNumbers bool
+	// TightArrays has the arrays of a list of more than a thousand entries grow by half of
+	// it, where journald's have room for twice as many again. With those half of all
+	// slots stay empty, a tenth of a file; with these a long list has a few arrays more to
+	// be walked. Every reader takes either.
+	TightArrays bool
 	// Sync says when a sync begins without being asked for. Zero: auto.
 	Sync settle.Policy
 	// Index is how long links and counters may stay behind the entries at most.

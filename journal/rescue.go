@@ -340,7 +340,7 @@ func (r *rescue) begin(before uint64) error {
 			NoCompression: h.IncompatibleFlags&(object.IncompatibleXZ|object.IncompatibleLZ4|object.IncompatibleZSTD) == 0,
 		},
 		MachineID: h.MachineID, BootID: h.TailEntryBootID, SeqnumID: h.SeqnumID, Seqnum: before,
-		MaxSize: r.maxSize(), KeepNumbers: true, Index: rescueIndex,
+		MaxSize: r.maxSize(), KeepNumbers: true, TightArrays: true, Index: rescueIndex,
 	})
 	if err != nil {
 		return err

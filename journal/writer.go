@@ -246,7 +246,7 @@ func initFile(f vfs.File, h *Header, o *Options) error {
 // newWriter starts the settlers of an open file.
 func newWriter(path string, o Options, f vfs.File, m *wMem) *Writer {
 	w := &Writer{securing: make(wLock, 1), secured: true, o: o, fs: o.FS, f: f, m: m, hasher: m.wHasher, path: path, needGrow: make(chan struct{}, 1), order: o.Order}
-	m.keeps = o.KeepNumbers
+	m.keeps, m.tight = o.KeepNumbers, o.TightArrays
 	if m.ordered = o.Order != nil; !m.ordered {
 		w.order = NewOrder()
 	}

@@ -323,7 +323,7 @@ func (r *importRun) open() (err error) {
 }
 
 func (r *importRun) options() journal.Options {
-	return journal.Options{MachineID: machineID(), Index: importIndexWindow, Buffer: importBuffer, MaxSize: r.maxSize, Flavour: r.flavour}
+	return journal.Options{MachineID: machineID(), Index: importIndexWindow, Buffer: importBuffer, MaxSize: r.maxSize, Flavour: r.flavour, TightArrays: true}
 }
 
 // rotate gives the current file an archive's name and goes on in a new one.
