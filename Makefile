@@ -27,7 +27,7 @@ cross:
 	for os in darwin freebsd windows; do echo "$$os"; GOOS=$$os $(GO) build $(PORTABLE) || exit 1; done
 fuzz: ; .ci/fuzz $(FUZZTIME) $(FUZZALL)
 long:
-	TIDEMARK_SEEDS=400 $(FULL) -run 'TestQuery|StressRepair|StressQuery' ./internal/compat ./journal
+	TIDEMARK_SEED=1 TIDEMARK_SEEDS=400 $(FULL) -run 'TestQuery|StressRepair|StressQuery' ./internal/compat ./journal
 	$(FULL) ./journal ./linelog ./internal/remote ./examples/install
 	TIDEMARK_SEEDS=40 $(FULL) ./internal/faults
 	$(FULL) -run "IdleDaemon|Killed" ./internal/daemon
