@@ -100,11 +100,7 @@ func (w *Writer) putStage() error {
 	pos, index := s.pos, s.index
 	if index {
 		w.indexed = pos
-		pages := 0
-		if w.awaited.Swap(false) || w.o.Sync.IsAll() {
-			pages = s.pages()
-		}
-		w.due.pay(time.Since(begin), pages)
+		w.due.pay(time.Since(begin))
 	}
 	w.written.Store(pos)
 	s.reset()

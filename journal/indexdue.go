@@ -21,9 +21,6 @@ const (
 	// indexLeast is what an index counts as at least: clocks are coarse, and
 	// whoever looks at each is woken by it.
 	indexLeast = 80 * time.Microsecond
-	// indexPage is what each page counts that an index has changed, if somebody waits
-	// for syncs: the next one writes all of them, mostly one by one.
-	indexPage = 10 * time.Microsecond
 )
 
 // wIndexDue says when the index may be written next. It keeps one time: that at
@@ -49,19 +46,15 @@ func (d *wIndexDue) in() time.Duration {
 	return time.Duration(d.paid.Load()) - time.Since(d.begun)
 }
 
-// pay counts an index that was written, and the pages that somebody waits for, 0 if
-// nobody does: they are many when there are many new values, each of which is linked from
-// a place of its own in a large table, and callers of a flood must not wait for that more
-// often than once a window. An index that took long counts as twice the
+// pay counts an index that was written. One that took long counts as twice the
 // one before at most: a process that had to wait for a processor once, or for
 // another's sync, does not keep readers waiting for a window. A flood is still
 // known as one after half a dozen.
-func (d *wIndexDue) pay(took time.Duration, pages int) {
+func (d *wIndexDue) pay(took time.Duration) {
 	d.cost = min(max(took, indexLeast), 2*d.cost)
 	now := time.Since(d.begun)
 	paid := max(time.Duration(d.paid.Load()), now-d.saved())
-	cost := d.cost + time.Duration(pages)*indexPage
-	d.paid.Store(int64(min(paid+indexShare*cost, now+d.window)))
+	d.paid.Store(int64(min(paid+indexShare*d.cost, now+d.window)))
 }
 
 // indexNow tells whether a write includes the index: always without a window;

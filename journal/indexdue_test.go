@@ -180,7 +180,7 @@ func TestIndexOfAFloodComesOnceAWindow(t *testing.T) {
 			since := time.Since(last)
 			took := indexLeast + since/10 // what gathers makes it dear
 			time.Sleep(took)
-			d.pay(took, 0)
+			d.pay(took)
 			last = time.Now()
 			i := int(last.Sub(begin) / window)
 			for len(spent) <= i {
@@ -207,7 +207,7 @@ func TestIndexOfAFloodComesOnceAWindow(t *testing.T) {
 			if d.in() > 0 {
 				t.Fatalf("after a quiet time only %d lines are whole at once", i)
 			}
-			d.pay(0, 0)
+			d.pay(0)
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestIndexOnceSlowIsNoFlood(t *testing.T) {
 		var d wIndexDue
 		d.init(DefaultIndexWindow)
 		for d.in() <= 0 { // saved time is spent
-			d.pay(0, 0)
+			d.pay(0)
 		}
 		time.Sleep(d.in())
 		for i, tt := range []struct{ took, want time.Duration }{
@@ -238,7 +238,7 @@ func TestIndexOnceSlowIsNoFlood(t *testing.T) {
 			{time.Second, DefaultIndexWindow},
 			{0, lightLag},
 		} {
-			d.pay(tt.took, 0)
+			d.pay(tt.took)
 			if got := d.in(); got != tt.want {
 				t.Errorf("index %d: the next is due in %v, want %v", i, got, tt.want)
 			}

@@ -239,29 +239,6 @@ func (m *wMem) takeCounts(s *wStage) {
 	m.dirty = m.dirty[:0]
 }
 
-// pages is in how many pages of the file the index of s lies, roughly: neighbours in the
-// order of writing that share one count once. It is called when s has been written, and
-// chains is in order.
-func (s *wStage) pages() (n int) {
-	last := ^uint64(0)
-	count := func(off uint64) {
-		if page := off / pageSize; page != last {
-			last = page
-			n++
-		}
-	}
-	for _, o := range s.late {
-		count(o.off)
-	}
-	for _, p := range s.chains {
-		count(p.at.offset())
-	}
-	for _, o := range s.counts {
-		count(o.off)
-	}
-	return n
-}
-
 // write puts into f what is missing of s. When a write fails and some of s was
 // written since the one before, it goes on at once, having told failed; when
 // nothing was, it returns the error.

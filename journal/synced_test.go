@@ -99,28 +99,3 @@ func TestCallersShareShortSyncs(t *testing.T) {
 		}
 	})
 }
-
-// While somebody waits for syncs an index counts the pages that the next sync writes
-// for it.
-func TestIndexCountsPagesThatASyncWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		paid := make(map[settle.Level]time.Duration)
-		var pages int // of the table of values
-		for _, level := range []settle.Level{settle.Appended, settle.Synced} {
-			r := newDueRig(t, 0)
-			r.add(1)
-			pos := Pos(r.n)
-			if err := r.Wait(t.Context(), pos, level); err != nil {
-				t.Fatal(err)
-			}
-			before := time.Duration(r.due.paid.Load())
-			r.add(1000) // values whose buckets lie in all pages of a table
-			paid[level] = time.Duration(r.due.paid.Load()) - before
-			pages = int(r.m.hdr.DataHashTableSize / pageSize)
-			r.close()
-		}
-		if got, want := paid[settle.Synced]-paid[settle.Appended], indexShare*time.Duration(pages)*indexPage; got < want {
-			t.Errorf("an index before a sync counts %v more than without, want at least %v: that of %d pages", got, want, pages)
-		}
-	})
-}

@@ -53,7 +53,6 @@ type Writer struct {
 
 	written  atomic.Uint64 // entries that are in the file
 	urgent   atomic.Uint64 // position up to which a sync was asked for
-	awaited  atomic.Bool   // somebody has waited for a sync since the last index
 	needGrow chan struct{} // capacity one: the allocated space runs short
 
 	naming  sync.Mutex // held while the file is renamed
@@ -300,9 +299,6 @@ func (w *Writer) Wait(ctx context.Context, pos Pos, level settle.Level) error {
 func (w *Writer) waitSynced(ctx context.Context, pos uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	if !w.awaited.Load() {
-		w.awaited.Store(true)
 	}
 	if err := w.write.Lead(pos); err != nil {
 		return err
