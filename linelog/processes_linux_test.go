@@ -273,8 +273,9 @@ func (f *found) check(t *testing.T, want map[int]int, once bool) {
 // faulty is the machine's file system, but some writes fail.
 type faulty struct {
 	vfs.OS
-	short, fail  int
-	appends, any int
+	short, fail int
+	appends     int
+	any         atomic.Int64 // calls; what was rotated is compressed by another goroutine
 }
 
 func (f *faulty) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
@@ -290,9 +291,9 @@ type faultyFile struct {
 	fs *faulty
 }
 
-// fails tells whether this call does. A batch is one call at a time, so no lock.
+// fails tells whether this call does.
 func (f *faultyFile) fails() error {
-	if f.fs.any++; f.fs.fail > 0 && f.fs.any%f.fs.fail == 0 {
+	if n := f.fs.any.Add(1); f.fs.fail > 0 && n%int64(f.fs.fail) == 0 {
 		return syscall.EIO
 	}
 	return nil
