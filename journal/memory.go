@@ -107,7 +107,7 @@ type wProbe struct {
 	item   uint64 // of the entry, when that is composed
 	// If id is 0:
 	jenkins, hash uint64
-	end           wEnd // of the bucket; read early, since it comes from far away
+	end           wEnd // of the bucket, only to have been read early: it comes from far away, and chain needs it
 }
 
 // newMem returns the memory for a file with header h, whose next object goes to

@@ -320,8 +320,7 @@ func (w *Writer) rotate() error {
 		}
 	}
 	w.f = f
-	w.part(before)
-	w.old = append(w.old, before)
+	w.leave(before)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts.rotations++

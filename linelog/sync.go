@@ -324,13 +324,18 @@ func (w *Writer) reopen() (pos uint64, err error) {
 		w.part(before)
 		w.takeOver(before, "")
 	default:
-		w.part(before)
-		w.old = append(w.old, before)
+		w.leave(before)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pos++ // a position of no line: a sync of it covers the file before
 	return w.pos, nil
+}
+
+// leave has a file that was exchanged synced and closed later. Called with io held.
+func (w *Writer) leave(f *file) {
+	w.part(f)
+	w.old = append(w.old, f)
 }
 
 // part finds out what a failed write of the stage has left in f, which gets no more. Of

@@ -95,20 +95,28 @@ func socketPair(t *testing.T) (r, w *os.File) {
 // inputs are what lines come from.
 var inputs = map[string]func(*testing.T) (r, w *os.File){"pipe": pipe, "pipe that blocks": blocking, "socket": socketPair}
 
+// pipeWith returns the reader of an input with text in it, the other end, and what stops
+// the reader.
+func pipeWith(t *testing.T, ends func(*testing.T) (r, w *os.File), text string) (r *pipeReader, out *os.File, stop func()) {
+	t.Helper()
+	in, out := ends(t)
+	ctx, stop := context.WithCancel(t.Context())
+	r, err := newPipeReader(ctx, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.close)
+	if _, err := io.WriteString(out, text); err != nil {
+		t.Fatal(err)
+	}
+	return r, out, stop
+}
+
 // A stop ends a read that waits.
 func TestPipeReaderStops(t *testing.T) {
 	for name, ends := range inputs {
 		t.Run(name, func(t *testing.T) {
-			in, out := ends(t)
-			ctx, stop := context.WithCancel(t.Context())
-			r, err := newPipeReader(ctx, in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.close()
-			if _, err := io.WriteString(out, "first"); err != nil {
-				t.Fatal(err)
-			}
+			r, _, stop := pipeWith(t, ends, "first")
 			b := make([]byte, 100)
 			if n, err := r.Read(b); string(b[:n]) != "first" || err != nil {
 				t.Fatalf("%q, %v", b[:n], err)
@@ -133,16 +141,7 @@ func TestPipeReaderTakesWhatIsLeft(t *testing.T) {
 			continue // it cannot tell what is left
 		}
 		t.Run(name, func(t *testing.T) {
-			in, out := ends(t)
-			ctx, stop := context.WithCancel(t.Context())
-			r, err := newPipeReader(ctx, in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.close()
-			if _, err := io.WriteString(out, "there before"); err != nil {
-				t.Fatal(err)
-			}
+			r, out, stop := pipeWith(t, ends, "there before")
 			stop()
 			b := make([]byte, 5)
 			n, err := r.Read(b)
